@@ -60,7 +60,7 @@ ROOMS = {
         "colltool.render.schemas",
         "colltool.definitions",
         "colltool.fabric",
-        "colltool.congestion.layout",
+        "colltool.congestion.layout_file",
         "colltool.training.files",
         "colltool.engines.files",
         "colltool.custom.file",

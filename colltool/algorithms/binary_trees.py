@@ -33,7 +33,7 @@ def _in_order_tree(ranks: int) -> Parents:
 
 
 def _relabel(parents: Parents, new: Sequence[int]) -> Parents:
-    """A tree with rank r replaced by rank ``new[r]``; :func:`relabelled_array` is the same of arrays."""
+    """Make a tree with rank r replaced by rank ``new[r]``; :func:`relabelled_array` does it to arrays."""
     relabelled = [-1] * len(parents)
     for rank, parent in enumerate(parents):
         if parent >= 0:
@@ -115,7 +115,8 @@ def depths(parents: Indices) -> Indices:
 
 
 def edges_of(trees: Sequence[Indices]) -> Edges:
-    """The edges of all trees, the stream of each being the number of its tree."""
+    """The edges of all trees, tree by tree; the stream of each is the number of its tree. Every tree is
+    given by its parents."""
     edges = []
     for number, parents in enumerate(trees):
         child = np.flatnonzero(parents >= 0)

@@ -122,8 +122,8 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
 
 
 def _scattered_payloads(sizes: Sequence[int]) -> list[float]:
-    """The payload of each tier after those before it have scattered it: 1 over the product of their
-    sizes.
+    """The payload of each tier after those before it have scattered it, in units of M: 1 over the product
+    of their sizes.
 
     >>> _scattered_payloads([8, 4, 2])
     [1.0, 0.125, 0.03125]

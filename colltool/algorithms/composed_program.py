@@ -38,7 +38,7 @@ def compose(
     segments: int = 1,
     order: Order = "inner-first",
 ) -> Program:
-    """The schedule of a composition, phase after phase, each pipelined one in P segments.
+    """Make the schedule of a composition, phase after phase, each pipelined one in P segments.
 
     Args:
         groups: the ranks of each tier alone, innermost first.
@@ -74,6 +74,7 @@ def compose(
     for tier in range(len(groups)):
         first = firsts[tier]
         count = len(first.chunk_bytes)
+        # of a chunk that all ranks have, such as an all-reduce's, None
         places = first.home if primitive in _STARTS_AT_HOME else None
         dimensions.append(Dimension(first.ranks, ranks, chunks, count, places))
         chunk_bytes = np.multiply.outer(first.chunk_bytes, chunk_bytes).ravel()
@@ -88,7 +89,11 @@ def compose(
 
 def _matching_chunks(first: Program, later: Program) -> Indices:
     """The chunk of a tier's first phase that each chunk of a later one corresponds to: at the same
-    rank, of the same size, in order."""
+    rank, of the same size, in order.
+
+    Raises:
+        ValueError: they have other chunks.
+    """
     if first is later:
         return np.arange(len(first.chunk_bytes))
     first_order = np.lexsort((first.chunk_bytes, first.home))
@@ -110,9 +115,9 @@ def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
     where each phase leaves its chunks."""
     for tier, program, chunk_at in phases:
         dimension = dimensions[tier]
-        nodes, chunks = copy_offsets(dimensions[:tier] + dimensions[tier + 1 :])
+        node_offsets, chunk_offsets = copy_offsets(dimensions[:tier] + dimensions[tier + 1 :])
         node_at = np.arange(dimension.size) * dimension.node_stride
-        lines = LineCopies(node_at, chunk_at * dimension.chunk_stride, nodes, chunks)
+        lines = LineCopies(node_at, chunk_at * dimension.chunk_stride, node_offsets, chunk_offsets)
         for batch in program.batches:
             yield tuple(lines.on_all_lines(step) for step in batch)
         places = _places_after(program)

@@ -37,8 +37,8 @@ class Outcome(NamedTuple):
 
 
 def run(program: Program, carry: Carry | None = None) -> Outcome:
-    """Execute a schedule, whose batches are consumed; ``carry`` is called with every batch and the
-    chunk sizes."""
+    """Execute a schedule, whose batches are consumed, up to the first violation; ``carry`` is called with
+    every batch, between places, and the chunk sizes."""
     # All-to-alls and sends move their chunks; the others copy and add them.
     moves_only = program.primitive in (A2A, P2P)
     state: _Locations | _Sums = _Locations(program) if moves_only else _Sums(program)

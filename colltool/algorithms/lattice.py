@@ -9,6 +9,12 @@ them: reductions axis by axis (``dim-ring``, ``multi-ring``, ``dim-rabenseifner`
 a root (``dim-chain`` ...), and the all-to-alls (``shortest-path``, ``dim-by-dim``). Formulas that are
 registered with the same arguments share a decorator, made by ``partial`` above them; schedules that
 run axis by axis are made by :func:`_by_axes`.
+
+A formula returns :class:`~colltool.base.primitives.Terms`, or a tuple of one for each phase: n_α steps
+and n_β of the phase's payload over :class:`~colltool.base.primitives.Links` between neighbours; a
+pipeline's are its depth and load, and ``fill`` counts the segments until its last rank has one. The
+examples print ``totals``: (n_α, n_β) of all phases, in units of α and M/BW. A schedule's functions return
+steps: arrays of sender, receiver and chunk of all messages that start together.
 """
 
 from __future__ import annotations
@@ -70,6 +76,9 @@ LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
 TORUS: frozenset[Topology] = frozenset({"torus"})
 
 
+# Requirements: why a group cannot run an algorithm, or None. Their docstrings are printed by ``explain``.
+
+
 def closed_axes(group: Group) -> str | None:
     """Both directions of a ring exist only where the group covers the whole axis of a torus."""
     for number, axis in enumerate(group.axes, start=1):
@@ -110,7 +119,8 @@ def _axis_by_axis(
 ) -> Schedule:
     """A phase per axis, each on the payload that the axes before it leave.
 
-    ``cost(axis, ring steps)`` returns the n_α of an axis and its n_β in units of that payload.
+    ``cost(axis, steps)`` returns the n_α of an axis and its n_β in units of that payload; ``steps`` are
+    those of a ring in one direction, d-1, and more of an open line on one port.
     """
     # After an axis of d places each rank has 1/d of its payload left.
     payload = 1.0
@@ -134,7 +144,8 @@ def _axis_by_axis(
     return _there_and_back(scatter, primitive)
 
 
-# What an axis of d places takes, (n_α, n_β), for _axis_by_axis. A step of a ring moves 1/d of the payload.
+# What an axis of d places takes, (n_α, n_β), for _axis_by_axis. A step of a ring moves 1/d of the payload;
+# halving moves in log2(d) steps what a ring moves in d-1.
 
 
 def _one_way(axis: Axis, steps: int) -> tuple[int, float]:
@@ -158,7 +169,7 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     On a twisted torus every part begins with a ring of 2k.
     """
     axes_of_parts = parts_of([axis for axis in group.axes if axis.size > 1])
-    k = len(axes_of_parts)
+    k = len(axes_of_parts)  # as many parts as axes, and each part runs over all of them
     payloads = [1.0 / k] * k  # what each part has left
     scatter = []
     for number in range(k):
@@ -374,7 +385,7 @@ Pattern = Callable[[Axis], list[Step]]
 
 
 def _long_axes(group: Group) -> list[int]:
-    """The numbers of the axes with more than one rank."""
+    """The numbers, from 0, of the axes with more than one rank."""
     return [number for number, axis in enumerate(group.axes) if axis.size > 1]
 
 
@@ -397,7 +408,7 @@ def _dim_halving(primitive: Primitive, group: Group, _segments: int) -> Program:
 def _axis_after_axis(
     primitive: Primitive, group: Group, pattern: Pattern, parts: int = 1
 ) -> Program:
-    """The program that runs a pattern along each axis in turn."""
+    """The program that runs a pattern along each axis in turn; ``parts``: chunks of a rank's block."""
     scripts = _by_axes(group.axes, _long_axes(group), pattern, parts=parts)
     return from_reduce_scatter(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
 
@@ -408,8 +419,8 @@ def _one_way_or_open(axis: Axis) -> list[Step]:
 
 
 def _both_ways_or_open(axis: Axis) -> list[Step]:
-    """The reduce-scatter of blocks in two halves: each in another direction of a ring or pair, both
-    together along an open line."""
+    """The reduce-scatter of blocks in two halves: the halves go opposite ways round a ring or between a
+    pair, and together along an open line."""
     d = axis.size
     if axis.is_ring or d == 2:
         return ring_both_ways(d)
@@ -438,6 +449,7 @@ def _by_axes(
     strides = [prod(sizes[:number]) for number in range(len(sizes))]
     ranks = prod(sizes)
     scripts = []
+    # ``along`` is the axis of this script, and the first ``done`` of the order are behind it
     for done, along in enumerate(order):
         d = sizes[along]
         others = []
@@ -446,11 +458,11 @@ def _by_axes(
                 # on axes that are done a block is where its owner is, on the others at all places
                 places = np.arange(size) if number in order[:done] else None
                 others.append(Dimension(size, strides[number], strides[number], size, places))
-        nodes, chunks = copy_offsets(others)
+        node_offsets, chunk_offsets = copy_offsets(others)
         # a line's chunks: block y of each part in turn, as the steps of lines.py number them
         part, block = np.divmod(np.arange(d * parts), d)
         chunk_at = block * strides[along] + (first_part + part) * ranks
-        lines = LineCopies(np.arange(d) * strides[along], chunk_at, nodes, chunks)
+        lines = LineCopies(np.arange(d) * strides[along], chunk_at, node_offsets, chunk_offsets)
         scripts.append([[(lines, batch)] for batch in pattern(axes[along])])
     return scripts
 
@@ -473,6 +485,7 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
             scripts = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
         scripts_by_part.append(scripts)
     script: Script = []
+    # of each phase the scripts of all parts, of each step of it their batches; a part that is through has []
     for phase in zip(*scripts_by_part, strict=True):
         for batches in zip_longest(*phase, fillvalue=[]):
             script.append(list(chain.from_iterable(batches)))
@@ -492,6 +505,7 @@ def _by_twisted_axes(axes: Sequence[Axis], part: int) -> Iterator[Script]:
     walked = list(np.roll(places, part, axis=0))
     ranks = ranks_at(walked, axes)
     order = range(len(part_axes))
+    # a batch of a script of _by_axes is a single step on one set of lines
     for script in _by_axes(part_axes, order, _both_ways_or_open, first_part=2 * part, parts=2):
         yield [[(lines._replace(ranks=ranks), batch)] for ((lines, batch),) in script]
 
@@ -655,7 +669,7 @@ def shortest_path(group: Group) -> Terms:
     return Terms(diameter_of(group.axes), all_to_all_load(group.axes), Links())
 
 
-# Messages go straight to their destination: the link model of the lattice routes them.
+# Messages go straight to their destination in one step: the link model of the lattice routes them.
 moves("shortest-path", A2A)(all_pairs_at_once)
 
 

@@ -101,7 +101,8 @@ class Running(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def ships(library: str, shipped_by: tuple[str, ...]) -> bool:
-    """Whether a library runs a schedule that these vendors ship; ``Open MPI (HAN)`` is Open MPI."""
+    """Whether a library, a key of :data:`LIBRARIES`, runs a schedule that these vendors ship; ``Open MPI
+    (HAN)`` is Open MPI."""
     return any(vendor.partition(" (")[0] in LIBRARIES[library].vendors for vendor in shipped_by)
 
 
@@ -183,7 +184,7 @@ class ShippedAs(NamedTuple):
     most_inside: int = 0  # ranks per node that it supports; 0: any number
 
     def why_not_inside(self, ranks: int) -> NotRun | None:
-        """The reason if a node has more ranks than it supports."""
+        """The reason if a node has more ranks than it supports; None if not."""
         if not self.most_inside or ranks <= self.most_inside:
             return None
         return NotRun(

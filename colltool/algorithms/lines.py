@@ -24,22 +24,23 @@ class LineCopies(NamedTuple):
     """How the places and chunks of one line map to all parallel lines of a group.
 
     The lines along axis 1 of a 3 x 2 lattice are ranks 0 1 2 and 3 4 5: ``node_at`` is 0 1 2.
-    :func:`copy_offsets` makes ``nodes`` and ``chunks``, a line for each chunk index that is there.
+    :func:`copy_offsets` makes the offsets, a line for each chunk index that is there.
     """
 
     node_at: Indices  # the node of each place of the first line, shape (d,)
-    chunk_at: Indices  # the chunk of each chunk of the line, on the first line
-    nodes: Indices  # added to node numbers on each parallel line, shape (lines,)
-    chunks: Indices  # added to chunk numbers on each parallel line, shape (lines,)
+    chunk_at: Indices  # the group's chunk that each chunk of a line's steps is, on the first line
+    node_offsets: Indices  # added to node numbers on each parallel line, shape (lines,)
+    chunk_offsets: Indices  # added to chunk numbers on each parallel line, shape (lines,)
     # The rank of each node number, shape (N,); None: the same number.
     ranks: Indices | None = None
 
     def on_all_lines(self, line_step: Step, *, reverse: bool = False) -> Step:
         """A step of one line on all parallel lines; ``reverse`` turns one of a reduce-scatter into
         that of the all-gather."""
-        src = self.node_at[line_step.src][:, None] + self.nodes
-        dst = self.node_at[line_step.dst][:, None] + self.nodes
-        chunk = self.chunk_at[line_step.chunk][:, None] + self.chunks
+        # shape (messages of the line, lines)
+        src = self.node_at[line_step.src][:, None] + self.node_offsets
+        dst = self.node_at[line_step.dst][:, None] + self.node_offsets
+        chunk = self.chunk_at[line_step.chunk][:, None] + self.chunk_offsets
         if self.ranks is not None:
             part, owner = np.divmod(chunk, len(self.ranks))
             src = self.ranks[src]
@@ -60,7 +61,7 @@ class Dimension(NamedTuple):
     size: int  # places
     node_stride: int
     chunk_stride: int
-    indices: int  # how many chunks there are along the dimension
+    chunks: int  # how many there are along the dimension
     # The place at which the chunks of each index are now; None: at all places.
     places: Indices | None
 
@@ -71,11 +72,11 @@ def copy_offsets(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
     nodes: Indices = np.zeros(1, dtype=np.int64)
     chunks: Indices = np.zeros(1, dtype=np.int64)
     for dimension in dimensions:
-        index = np.arange(dimension.indices)
+        index = np.arange(dimension.chunks)
         place = dimension.places
         if place is None:
             # every place with every index
-            place = np.repeat(np.arange(dimension.size), dimension.indices)
+            place = np.repeat(np.arange(dimension.size), dimension.chunks)
             index = np.tile(index, dimension.size)
         nodes = (nodes[:, None] + place * dimension.node_stride).ravel()
         chunks = (chunks[:, None] + index * dimension.chunk_stride).ravel()

@@ -89,7 +89,8 @@ def multi_rail_tree(group: Group) -> Terms:
 
 
 def _links_at(trees: Sequence[tuple[int, ...]], number: int) -> int:
-    """The number of edges between a domain and its parents and children, over all trees."""
+    """The number of edges between a domain and its parents and children, over all trees; a tree has the
+    parent of each domain, -1 for its root."""
     links = 0
     for parents in trees:
         links += (parents[number] >= 0) + parents.count(number)

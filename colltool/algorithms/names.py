@@ -29,7 +29,7 @@ def specs_called(
     choice = parse_choice(name)
     normal = normal_form(choice.base)
     if choice.tiers:
-        tiers = tuple(map(_called_on_a_tier, choice.tiers))
+        tiers = tuple(map(_tier_algorithm, choice.tiers))
         return [Choice(normal, tiers).spec] if normal in composition_names else []
     known_names = set(composition_names)
     known_names.update(row.name for row in all_algorithms() if row.primitive is primitive)
@@ -38,7 +38,7 @@ def specs_called(
     return [spec for spec in specs if parse_choice(spec).base in known_names]
 
 
-def _called_on_a_tier(name: str) -> str:
+def _tier_algorithm(name: str) -> str:
     """Our name of an algorithm of one tier of a composition, for any primitive. An unknown name comes
     back as it is: what runs the composition refuses it, and lists what its tier has."""
     normal = normal_form(name)

@@ -43,7 +43,7 @@ def off_powers_of_two(group: Group) -> str | None:
     return None
 
 
-def _kept(ranks: int) -> int:
+def _largest_power_of_two(ranks: int) -> int:
     """N', the ranks that take part in the rounds: the largest power of two up to N."""
     return 1 << (ranks.bit_length() - 1)
 
@@ -65,7 +65,7 @@ class _Fold:
     """
 
     def __init__(self, n: int) -> None:
-        self.kept = _kept(n)
+        self.kept = _largest_power_of_two(n)
         surplus = n - self.kept
         # The folded ranks, shape (r,); the partner of each is the next rank.
         self.surplus: Indices = 2 * np.arange(surplus, dtype=np.int64)
@@ -111,7 +111,7 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     >>> totals(recursive_doubling_all_reduce(Group(6, "star")))
     (4, 4.0)
     """
-    kept = _kept(group.ranks)
+    kept = _largest_power_of_two(group.ranks)
     steps = tuple((stride, 1.0) for stride in strides(kept))
     route = Rounds("xor", steps, folded=group.ranks - kept)
     return _with_fold(1.0, 1.0, Terms(len(steps), float(len(steps)), route, label="doubling"))
@@ -141,7 +141,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
     >>> totals(rabenseifner_fold(Group(6, "star")))
     (6, 3.5)
     """
-    kept = _kept(group.ranks)
+    kept = _largest_power_of_two(group.ranks)
     return _with_fold(1.0, 1.0, *halving_doubling(kept, group.ranks - kept))
 
 
@@ -155,7 +155,7 @@ def _fold_and_halve(primitive: Primitive, group: Group, _segments: int) -> Progr
 
 def _idle_ranks(group: Group) -> Caveat:
     """The caveat of the padded algorithm, with how many ranks are padding."""
-    whole = 2 * _kept(group.ranks)
+    whole = 2 * _largest_power_of_two(group.ranks)
     idle = whole - group.ranks
     return Caveat(
         "reference",
@@ -182,14 +182,14 @@ def rabenseifner_padded(group: Group) -> Schedule:
     >>> totals(rabenseifner_padded(Group(6, "star")))
     (6, 1.75)
     """
-    return halving_doubling(2 * _kept(group.ranks))
+    return halving_doubling(2 * _largest_power_of_two(group.ranks))
 
 
 @schedule("rabenseifner-padded", AR)
 def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
     """The padding, ranks N .. N''-1, only receives in the first round and only sends in the last."""
     n = group.ranks
-    whole = 2 * _kept(n)
+    whole = 2 * _largest_power_of_two(n)
 
     def to_the_group() -> Batches:
         """Doubling among all ranks, without the messages to the padding in the last round."""
@@ -206,13 +206,13 @@ def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Progra
 def _doubling_rounds(ranks: int) -> tuple[tuple[int, float], ...]:
     """The stride and bytes (in units of M) of each round of doubling among N' ranks, of which the
     first r hold two chunks of M/N. Bytes are those of the rank that sends most."""
-    kept = _kept(ranks)
+    kept = _largest_power_of_two(ranks)
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
 
 
 def _round_terms(ranks: int, steps: tuple[tuple[int, float], ...], label: str) -> Terms:
     """The terms of such rounds, in doubling or halving order."""
-    route = Rounds("xor", steps, folded=ranks - _kept(ranks))
+    route = Rounds("xor", steps, folded=ranks - _largest_power_of_two(ranks))
     return Terms(len(steps), sum(load for _, load in steps), route, label=label)
 
 

@@ -61,7 +61,7 @@ def _partners(route: Route, group: Group) -> Collection[int]:
     """The partners of the rank that has most of them, as distances modulo N from that rank.
 
     Partners in trees, servers and along links have no such distance: as many numbers from 0 or 1 on
-    represent them.
+    stand for them, which is enough to count them.
     """
     n = group.ranks
     match route:

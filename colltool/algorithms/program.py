@@ -257,7 +257,8 @@ def program_maker(primitive: Primitive, name: str) -> ProgramMaker | None:
 
 
 def estimated_messages(primitive: Primitive, name: str, ranks: int, segments: int | None) -> int:
-    """Rough cost of executing a schedule, in messages; ``segments`` for a pipelined one."""
+    """Estimate roughly the cost of executing a schedule, in messages. ``segments`` is the number of a
+    pipelined one; None of others, which must be registered."""
     if segments is not None:
         return _USUAL_PER_PAIR * ranks * segments
     per_pair = _PER_PAIR[primitive, name]

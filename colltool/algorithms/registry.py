@@ -187,7 +187,12 @@ class _Details(TypedDict, total=False):
 
 
 class Algorithm(NamedTuple):
-    """An algorithm for one primitive; :class:`_Details` explains the fields with a default."""
+    """An algorithm for one primitive; :class:`_Details` explains the fields with a default.
+
+    What methods ask of a :class:`~colltool.network.group.Group`: ``links``, 0 unless every message is put
+    on its links; ``pairs``, that an all-to-all joins; ``servers``, the number after the name; ``rail_only``
+    and ``hashed``, networks on which not every schedule is followed.
+    """
 
     name: str  # as ``--algorithm`` takes it
     primitive: Primitive
@@ -235,8 +240,12 @@ class Algorithm(NamedTuple):
         return None
 
     def on(self, group: Group, choice: Choice) -> Group:
-        """The group with the number that a choice gives after the name, for algorithms that take
-        one; ColltoolError for what is no such number."""
+        """The group, with the number that a choice gives after the name (``parameter-server:4``) as its
+        ``servers``. The group as it is where the choice gives none.
+
+        Raises:
+            ColltoolError: the algorithm takes no number, or what is given is none from 1 to the ranks.
+        """
         if not choice.tiers:
             return group
         if not self.counts:
@@ -258,7 +267,7 @@ class Algorithm(NamedTuple):
         return group._replace(servers=int(text))
 
     def chosen(self, group: Group) -> Choice:
-        """The choice that names it on a group, with the number unless that is 1."""
+        """The choice that names it on a group: :meth:`on` backwards. A number of 1 is left out."""
         if self.counts and group.servers > 1:
             return Choice(self.name, (str(group.servers),))
         return Choice(self.name)
@@ -276,7 +285,7 @@ class Algorithm(NamedTuple):
         return tuple(there_and_back)
 
     def why_not(self, group: Group) -> str | None:
-        """Why a group cannot run it; None where it can."""
+        """Why a group cannot run it, or why it is not priced there; None where it is."""
         if group.topology not in self.topologies:
             both_over_tiers = {*self.topologies, group.topology} <= SEVERAL_TIERS
             if both_over_tiers and len(self.topologies) > 1:
@@ -300,8 +309,8 @@ class Algorithm(NamedTuple):
         return self._too_long(group)
 
     def _changes_rails(self, group: Group) -> str | None:
-        """The reason if messages join different rails, which flat schedules do unless they keep to
-        rails."""
+        """The reason if messages join different rails; None where all keep to one. Flat schedules send
+        across rails unless their ring or chain goes by way of rails."""
         if group.topology == "routed_tiers":
             return (
                 "rails that never meet are not followed where a tier is routed link by link: what"
@@ -317,7 +326,8 @@ class Algorithm(NamedTuple):
         return None
 
     def _too_long(self, group: Group) -> str | None:
-        """The reason if there are too many messages, or different steps, to price link by link."""
+        """The reason if there are too many messages at once, or too many steps of which no two are alike,
+        to price link by link; None if not."""
         followed = {_messages_followed(terms.route) for terms in self.schedule(group)}
         if "all at once" in followed and group.pairs > MOST_AT_ONCE**2:
             return (
@@ -331,7 +341,8 @@ class Algorithm(NamedTuple):
 
 
 def _messages_followed(route: Route) -> Literal["all at once", "one by one", "few"]:
-    """How many messages of a route are followed where they are put on links."""
+    """How the messages of a route are followed where they are put on links: all in one step, each of
+    N-1 different steps, or only the few steps that are not alike."""
     match route:
         case AllPeers() | ShardExchange():
             return "all at once"
@@ -356,10 +367,12 @@ def algorithm(
     mirror: str = "",
     **more: Unpack[_Details],
 ) -> Callable[[Formula], Formula]:
-    """Register a formula for its primitives.
+    """Register a formula for its primitives, a row for each.
 
     Args:
         on: topologies that it runs on.
+        source: a paper or a library's code.
+        equation: the formula as text.
         status: by default shipped if any library ships it, else reference.
         mirror: of a reduce-scatter, the all-gather that reverses it; by default the one of its name.
 
@@ -400,21 +413,25 @@ def row_of(primitive: Primitive, name: str) -> Algorithm | None:
 
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
-    """The algorithm of that name; ColltoolError if there is none, with suggestions from the registry
-    and ``also``."""
+    """The algorithm of that name.
+
+    Raises:
+        ColltoolError: there is none; it suggests names of the registry and of ``also``, such as those of
+            compositions.
+    """
     row = row_of(primitive, name)
     if row is not None:
         return row
     usual = [row.name for row in algorithms(primitive)]
     on_demand = [row.name for row in on_request() if row.primitive is primitive]
     known = list(dict.fromkeys([*usual, *also, *on_demand]))
-    has_the_name = [SHORT[other] for other, key in _ROWS if key == name.lower()]
+    with_this_name = [SHORT[other] for other, key in _ROWS if key == name.lower()]
     hint = nearest(name, known) or nearest(name, list(LIBRARY_NAMES))
     alias_of = any_spec_called(name)
     if alias_of in known:
         hint = f"that is '{alias_of}' here."
-    elif has_the_name:
-        hint = f"'{name}' is an algorithm of {', '.join(has_the_name)}."
+    elif with_this_name:
+        hint = f"'{name}' is an algorithm of {', '.join(with_this_name)}."
     raise ColltoolError(
         f"no algorithm '{clipped(name)}' for {primitive.label}",
         fix=f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip(),
@@ -470,6 +487,7 @@ class Choice(NamedTuple):
 def parse_choice(text: str) -> Choice:
     """The choice in a text, as typed or as tables print it; ColltoolError where a name is missing.
     Whether the names exist is not checked."""
+    # as printed: "hierarchical (ring / ring, pipelined)" is "hierarchical:ring / ring"
     printed = _PRINTED.fullmatch(text)
     spec = f"{printed[1]}:{printed[2]}" if printed else text
     base, colon, names = spec.partition(":")

@@ -52,7 +52,7 @@ Holdings = tuple[tuple[TracedChunk, ...], ...]  # the chunks at every node: rank
 
 
 class TracedStep(NamedTuple):
-    """A step of a trace."""
+    """A step of a trace: its messages, and what every node has after them."""
 
     messages: tuple[Message, ...]
     n_alpha: float  # what it adds to n_α
@@ -72,8 +72,12 @@ class Trace(NamedTuple):
 
 
 def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
-    """Execute a schedule, whose batches are consumed, and record every step; ``network`` counts the
-    loads."""
+    """Execute a schedule, whose batches are consumed, and record every step.
+
+    Args:
+        network: counts the loads, from which n_α and n_β of each step are.
+        vectors: the ranks' numbers, by default none: who contributed is recorded all the same.
+    """
     state = _State(program, vectors)
     start = state.holdings()
     steps = []
@@ -101,11 +105,11 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
         src, dst, chunk = concatenated(batch)
         for use in lattice.uses(src, dst):
             tied.update(chunk[use.message[use.share < 1]].tolist())
-    # The numbers of the second halves of chunks that are cut in two.
-    second = {chunk: number for number, chunk in enumerate(sorted(tied), start=len(sizes))}
-    sizes[list(second)] /= 2
+    # By each chunk that is cut in two, the number of its second half.
+    second_half_of = {chunk: number for number, chunk in enumerate(sorted(tied), start=len(sizes))}
+    sizes[list(second_half_of)] /= 2
     # of each chunk and second half, the chunk that it is or is part of
-    parts = [*range(len(sizes)), *second]
+    parts = [*range(len(sizes)), *second_half_of]
     halved = program._replace(
         chunk_bytes=sizes[parts], home=program.home[parts], target=program.target[parts]
     )
@@ -115,7 +119,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
     for batch in batches:
         # A new network per batch: hops of a batch overlap, batches do not.
         network = Network(lattice)
-        for hop in _hops(batch, lattice, second):
+        for hop in _split_into_hops(batch, lattice, second_half_of):
             before = network.busiest
             network.carry((hop,), halved.chunk_bytes)
             messages = state.apply((hop,))
@@ -123,10 +127,12 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
     return state.trace(start, steps)
 
 
-def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
+def _split_into_hops(
+    batch: tuple[Step, ...], lattice: LatticeLinks, second_half_of: dict[int, int]
+) -> Iterator[Step]:
     """Split the messages of a batch into hops: step k has the k-th hop of every message and half.
 
-    Where both directions are equally short, second halves go downwards; ``second`` has the numbers of
+    Where both directions are equally short, second halves go downwards; ``second_half_of`` has the numbers of
     second halves by chunk. A lattice's links have the number of the rank that sends on them, and its
     classes are axis 1 up, axis 1 down, axis 2 up ...
     """
@@ -146,8 +152,8 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
             sent = int(chunk[message])
             if share == 1 or not down:
                 first_halves[message].append((here, end, sent))
-            if sent in second and (share == 1 or down):
-                second_halves[message].append((here, end, second[sent]))
+            if sent in second_half_of and (share == 1 or down):
+                second_halves[message].append((here, end, second_half_of[sent]))
     paths = chain.from_iterable(zip(first_halves, second_halves, strict=True))
     for hops_at_once in zip_longest(*paths):  # None after the end of a shorter path
         yield step(*np.array([hop for hop in hops_at_once if hop]).T)
@@ -206,7 +212,7 @@ class _State:
         return [vector[first:last] for first, last in pairwise([0, *ends])]
 
     def apply(self, batch: tuple[Step, ...]) -> tuple[Message, ...]:
-        """Execute a batch; returns its messages, all of which read the state before it."""
+        """Execute a batch and return its messages. All of them are read before the first is received."""
         sent = []
         for sends in batch:
             ends = (sends.src.tolist(), sends.dst.tolist(), sends.chunk.tolist())

@@ -197,7 +197,7 @@ def _checked_fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str
         "zipf",
         "per_link",
         "as_eta",
-        schema_option("layout", "colltool.congestion.layout:LayoutFile"),
+        schema_option("layout", "colltool.congestion.layout_file:LayoutFile"),
         RESULT,
     ],
     public=contention,

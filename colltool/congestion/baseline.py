@@ -24,11 +24,15 @@ class Baseline(NamedTuple):
 
 
 def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baseline:
-    """The messages alone, in those sizes, member i on endpoint i: in as few domains as possible, on
-    a lattice axis by axis.
+    """The messages of a group alone, member i on endpoint i: in as few domains as possible, on a lattice
+    axis by axis.
 
     Between ``neighbours`` on a lattice a message is one hop on a link of its own, as along the ring
     of a full axis.
+
+    Args:
+        models: of all tiers, innermost first.
+        size: bytes of each message of the traffic, in place of its own sizes.
     """
     messages = Messages(traffic.src, traffic.dst, size, np.zeros(len(traffic.src), dtype=np.int64))
     on_tier = tier_of(models, traffic.src, traffic.dst)

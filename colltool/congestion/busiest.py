@@ -47,7 +47,11 @@ class BusyLink(NamedTuple):
 
 
 def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]:
-    """The busiest link of each kind, innermost tier first."""
+    """The busiest link of each kind that carries anything, innermost tier first.
+
+    Raises:
+        ColltoolError: a full mesh with too many links to follow.
+    """
     models = link_models(fabric)
     batches = []
     for flow in flows:

@@ -15,7 +15,8 @@ dimension order.
 
 :func:`contention` is the entry: groups and their traffic (:mod:`colltool.congestion.jobs`), loads
 of links (:mod:`colltool.congestion.loads`), the ideal of each group (:func:`_ideals`), then costs
-class by class (:class:`_GroupPeaks`). :func:`etas` puts them into numbers of a fabric file.
+class by class (:class:`_GroupPeaks`). :func:`etas` puts them into numbers of a fabric file;
+:mod:`colltool.congestion.layout_notes` has the sentences.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from colltool.congestion.baseline import Baseline, baseline
 from colltool.congestion.heat import Heat, LinkClassLoad, LinkLoad
 from colltool.congestion.jobs import JobBatch, JobDefaults, jobs_of
 from colltool.congestion.layout_groups import GroupLayout, Layout, LazyRecords
+from colltool.congestion.layout_notes import notes_of
 from colltool.congestion.loads import (
     ClassTotals,
     SendingGroups,
@@ -91,7 +93,7 @@ class Contention(Result):
     fabric: str
     layout: str
     unit: str  # of loads: ``bytes``, or ``M`` where no size was given
-    groups: Sequence[GroupCost]
+    groups: Sequence[GroupCost]  # in the order of the layout
     slowdown: float  # of the worst group
     hottest: tuple[LinkLoad, ...]
     links: tuple[LinkLoad, ...]  # all that are loaded; empty unless they are asked for
@@ -169,7 +171,7 @@ class GroupCosts(LazyRecords[GroupCost]):
     """The groups of a layout and what they cost.
 
     Args:
-        columns: the numbers of all groups (:func:`_columns`), by the fields of :class:`GroupCost`.
+        columns: the numbers of all groups (:func:`_loads_and_columns`), by the fields of :class:`GroupCost`.
     """
 
     def __init__(
@@ -246,11 +248,11 @@ def contention(
     batches = jobs_of(fabric, layout, defaults)
     models = link_models(fabric)
     ideals = _ideals(models, batches)
-    heat, columns = _columns(models, batches, ideals, per_link=per_link)
-    affected = []
+    heat, columns = _loads_and_columns(models, batches, ideals, per_link=per_link)
+    slowdowns = []
     for batch, ideal in zip(batches, ideals, strict=True):
         numbers = slice(batch.start, batch.start + len(batch.ends))
-        affected.append(
+        slowdowns.append(
             GroupSlowdowns(
                 start=batch.start,
                 ideal=ideal,
@@ -271,15 +273,15 @@ def contention(
         lines=heat.lines(),
         loaded=heat.loaded,
         shared=heat.shared,
-        etas=etas(affected, models, layout.groups),
-        notes=_notes(
+        etas=etas(slowdowns, models, layout.groups),
+        notes=notes_of(
             models, batches, layout.groups, columns["slowdown"], heat, skewed=defaults.skew.is_set
         ),
     )
 
 
 def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseline]:
-    """The ideal of each batch, worked out once for batches that run alike."""
+    """The ideal of each batch, in their order; worked out once for batches of one ``key``."""
     ideal_by_key: dict[tuple[object, ...], Baseline] = {}
     for batch in batches:
         if batch.key not in ideal_by_key:
@@ -289,15 +291,16 @@ def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseli
     return [ideal_by_key[batch.key] for batch in batches]
 
 
-def _columns(
+def _loads_and_columns(
     models: list[LinkModel],
     batches: Sequence[JobBatch],
     ideals: Sequence[Baseline],
     *,
     per_link: bool,
 ) -> tuple[Heat, dict[str, NDArray[Any]]]:
-    """The load of the links, and the numbers of every :class:`GroupCost`, shape (groups,) each;
-    ``busiest`` (groups, 3)."""
+    """The load of the links, and the numbers of every :class:`GroupCost` by its field, shape (groups,)
+    each. ``busiest`` is (groups, 3), the tier, class and number of a resource. ``ideal_s`` and
+    ``together_s`` are there without a size too, then for an M of 1 byte."""
     counts = [len(batch.ends) for batch in batches]
     groups = sum(counts)
     ideal_s = np.repeat([ideal.busiest_s for ideal in ideals], counts)
@@ -344,7 +347,7 @@ class GroupSlowdowns(NamedTuple):
 
 
 def etas(
-    affected: Sequence[GroupSlowdowns], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
+    slowdowns: Sequence[GroupSlowdowns], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
 ) -> tuple[TierEta, ...]:
     """The η that make the price of a packed group that of the worst group here.
 
@@ -354,7 +357,7 @@ def etas(
     ideal, and the busiest link here 8 s, β is 2/8.
     """
     worst: dict[int, TierEta] = {}  # by the number of the tier
-    for of_batch in affected:
+    for of_batch in slowdowns:
         ideal = of_batch.ideal
         surviving_share = np.minimum(1.0, to_ten_digits(ideal.endpoint_s / of_batch.busiest_s))
         beta = np.where(of_batch.slowdown > 1, surviving_share, 1.0)
@@ -368,11 +371,11 @@ def etas(
                 eta = worst.get(tier) or TierEta(models[tier].tier, 1.0, beta=None, group=name)
                 # None: another tier bounds the group
                 tier_beta = float(beta[number]) if tier == ideal.tier else None
-                worst[tier] = _worse(eta, alpha, tier_beta, name)
+                worst[tier] = _worse_eta(eta, alpha, tier_beta, name)
     return tuple(eta for _, eta in sorted(worst.items()))
 
 
-def _worse(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEta:
+def _worse_eta(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEta:
     """The worse of both; named is the group that worsened one of them last."""
     alpha = min(MAX_ETA_ALPHA, max(eta.alpha, alpha))
     if beta is not None and (eta.beta is None or beta < eta.beta):
@@ -380,73 +383,3 @@ def _worse(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEt
     if alpha > eta.alpha:
         return eta._replace(alpha=alpha, group=group)
     return eta
-
-
-_ALWAYS = (
-    (
-        "ideal: the same collective alone, packed in as few domains as possible, ring neighbours"
-        " one hop apart on a lattice; slowdown: the busiest load/capacity, compared with the ideal's;"
-        " eta beta = 1/slowdown, at most 1"
-    ),
-    (
-        "by others: the busiest load/capacity, compared with that of the same group in the same"
-        " places alone; tail/mean: its busiest port or link over the mean of that kind"
-    ),
-    (
-        "eta alpha: mean alpha of the paths, compared with the ideal's; extra hops: links of the"
-        " longest path beyond the ideal's"
-    ),
-)
-_LINES_APART = (
-    "no link carries two groups: lines along one axis have links of their own, however many groups"
-    " run at once, so replicas on whole lines do not contend; they do where they interleave, or"
-    " where paths turn between axes"
-)
-_DIFFERENT = (
-    "groups differ: a slowdown counts the busiest link's time for all of them, not only while they"
-    " overlap"
-)
-_RAILS = (
-    "rails: a leaf joins ports of one rail (position in the domain modulo rails). A message changes"
-    " rail inside its domain where its group has the neighbour on that rail; otherwise it climbs to"
-    " the last level"
-)
-_SKEW = (
-    "skew: compared with the uniform all-to-all that moves as many bytes; the diagonal stays at"
-    " home"
-)
-_LIMITS = (
-    "Static loads: no packets, queues, congestion control or adaptive routing, and steps are added"
-    " up. For those use a simulator: ns-3, htsim, SST or ASTRA-sim."
-)
-
-
-def _notes(
-    models: Sequence[LinkModel],
-    batches: Sequence[JobBatch],
-    groups: Sequence[GroupLayout],
-    slowdowns: Floats,
-    heat: Heat,
-    *,
-    skewed: bool,
-) -> tuple[str, ...]:
-    """Remarks on this result; those that always hold come first and last."""
-    notes = list(_ALWAYS)
-    used = [models[tier] for tier in heat.tiers]
-    least = float(slowdowns.min())
-    on_lattice = any(model.hop_alpha_s is not None for model in used)
-    all_rings = all(batch.job.algorithm == "ring" for batch in batches)
-    are_apart = len(groups) > 1 and not heat.shared and float(slowdowns.max()) == 1
-    if on_lattice and all_rings and are_apart:
-        notes.append(_LINES_APART)
-    if least < 1 - 1e-9:  # not by the rounding of sums
-        best = f"group '{groups[int(slowdowns.argmin())].name}', {least:.4g} of its load"
-        notes.append(f"better than the packed ideal that price assumes: {best}")
-    runs = {(batch.job.primitive, batch.job.size, batch.ends.shape[1]) for batch in batches}
-    if len(runs) > 1:
-        notes.append(_DIFFERENT)
-    if any(model.rails > 1 for model in used):
-        notes.append(_RAILS)
-    if skewed:
-        notes.append(_SKEW)
-    return (*notes, _LIMITS)

@@ -98,7 +98,7 @@ class Heat:
         )
 
     def _add_strip(self, loads: ClassTotals) -> None:
-        """Add the heat strip of a class, cut into cells."""
+        """Add the heat strip of a class, cut into cells; none of a class without links."""
         of_links = loads.load[loads.link_class.exists]
         if not len(of_links):
             return
@@ -117,7 +117,8 @@ class Heat:
         self._strips.append(strip)
 
     def hottest(self) -> tuple[LinkLoad, ...]:
-        """The hottest links, the hottest first; equal ones in the order of the wiring."""
+        """The :data:`HOTTEST` links with the most load/capacity, the hottest first; equal ones in the order
+        of the wiring."""
 
         def seconds(link: LinkLoad) -> float:
             return ten_digits(link.load / link.capacity_Bps)
@@ -130,7 +131,8 @@ class Heat:
         return tuple(self._links) if self._per_link else ()
 
     def lines(self) -> tuple[LinkClassLoad, ...]:
-        """Every class of the tiers in use, cut in cells for a strip, 1 the hottest."""
+        """The heat strip of every class of the tiers in use, in the order of the wiring; in its cells 1 is
+        the hottest link of all."""
         lines = []
         for strip in self._strips:
             cells = tuple(cell / self._hottest_s for cell in strip.cells)

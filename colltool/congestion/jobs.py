@@ -47,7 +47,7 @@ class GroupJob(NamedTuple):
 
 
 class JobBatch(NamedTuple):
-    """Consecutive groups of a layout that run alike."""
+    """Consecutive groups of a layout that run alike. Traffic is in units of M, the job's ``scale``."""
 
     job: GroupJob
     start: int  # number of the first group
@@ -82,28 +82,25 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
             algorithm that cannot run or whose traffic is not known, or too many messages.
     """
     if not layout.groups:
-        what = f"layout '{layout.name}' has no groups"
-        raise ColltoolError(what, argument="layout", fix="at least one of 2 ranks")
+        raise ColltoolError(
+            f"layout '{layout.name}' has no groups",
+            argument="layout",
+            fix="at least one of 2 ranks",
+        )
     stretches = list(_stretches(layout.groups))
     jobs = []
     for stretch in stretches:
         _check_members(stretch, fabric)
         jobs.append(_job(stretch.example, defaults))
     if defaults.skew.is_set and all(job.primitive is not A2A for job in jobs):
-        what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(
-            what, argument="primitive", fix=f"take {argument_text('primitive', 'a2a')}"
+            "a skew applies to an all-to-all, and no group runs one",
+            argument="primitive",
+            fix=f"take {argument_text('primitive', 'a2a')}",
         )
     _check_sizes(stretches, jobs)
-    rows = []
-    pairs = 0
-    for stretch, job in zip(stretches, jobs, strict=True):
-        with _error_context(stretch.example):
-            row = traffic_row(job.primitive, job.algorithm)
-        groups, ranks = stretch.ends.shape
-        pairs += groups * message_estimate(row, ranks)
-        rows.append(row)
-    _check_message_count(pairs)
+    rows = _traffic_rows(stretches, jobs)
+    # by all that traffic depends on, as it is worked out once
     traffic_of: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     batches = []
     for stretch, job, row in zip(stretches, jobs, rows, strict=True):
@@ -125,6 +122,21 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
     # Again: how many messages a schedule has is known only once it has run.
     _check_message_count(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
     return batches
+
+
+def _traffic_rows(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> list[TrafficRow]:
+    """How the traffic of each stretch is known. ColltoolError where it is not, or where it is estimated to
+    be too many messages."""
+    rows = []
+    messages = 0
+    for stretch, job in zip(stretches, jobs, strict=True):
+        with _error_context(stretch.example):
+            row = traffic_row(job.primitive, job.algorithm)
+        groups, ranks = stretch.ends.shape
+        messages += groups * message_estimate(row, ranks)
+        rows.append(row)
+    _check_message_count(messages)
+    return rows
 
 
 def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
@@ -156,12 +168,17 @@ def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     ends = stretch.ends
     ranks = ends.shape[1]
     if ranks < 2:
-        what = f"group '{group.name}' has {ranks} ranks"
-        raise _group_error(group, "group", what, "a group has at least 2")
+        raise _group_error(
+            group, "group", f"group '{group.name}' has {ranks} ranks", "a group has at least 2"
+        )
     outside = (ends < 0) | (ends >= fabric.ranks)
     if outside.any():
-        what = f"endpoint {ends[outside][0]} is outside {fabric.name}"
-        raise _group_error(group, "layout", what, f"0 .. {fabric.ranks - 1}")
+        raise _group_error(
+            group,
+            "layout",
+            f"endpoint {ends[outside][0]} is outside {fabric.name}",
+            f"0 .. {fabric.ranks - 1}",
+        )
     ordered = np.sort(ends, axis=1)  # equal ones of a group are neighbours
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():
@@ -177,14 +194,15 @@ def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
     if defaults.skew.matrix is not None and primitive is A2A:
         size = mean_bytes(defaults.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
-        fix = "a size is bytes per rank, such as 16MB"
-        raise _group_error(group, "size", f"a size of {size} bytes", fix)
+        raise _group_error(
+            group, "size", f"a size of {size} bytes", "a size is bytes per rank, such as 16MB"
+        )
     algorithm = group.algorithm or defaults.algorithm or default_of(primitive)
     return GroupJob(primitive, algorithm, size)
 
 
 def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> None:
-    """Refuse a layout in which some groups have a size and others have none."""
+    """Raise ColltoolError for a layout in which some groups have a size and others have none."""
     sizes = [job.size for job in jobs]
     if None in sizes and any(size is not None for size in sizes):
         group = stretches[sizes.index(None)].example
@@ -192,12 +210,12 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
         raise _group_error(group, "size", f"group '{group.name}' has no size, others have one", fix)
 
 
-def _check_message_count(pairs: int) -> None:
-    """Refuse more messages than a run follows."""
-    if pairs > MOST_MESSAGES:
+def _check_message_count(messages: int) -> None:
+    """Raise ColltoolError for more messages than a run follows."""
+    if messages > MOST_MESSAGES:
         limit = f"more than the {MOST_MESSAGES} that are followed one by one"
         raise ColltoolError(
-            f"{pairs} messages between pairs are {limit}",
+            f"{messages} messages between pairs are {limit}",
             argument="group",
             fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer",
         )
@@ -205,7 +223,8 @@ def _check_message_count(pairs: int) -> None:
 
 @contextmanager
 def _error_context(group: GroupLayout) -> Iterator[None]:
-    """Make errors name the group, and its place in the file where no option is to blame."""
+    """Make errors name the group, and its place in the file where the file chose the algorithm or no
+    option is to blame; an error with neither place nor argument is of the algorithm."""
     try:
         yield
     except ColltoolError as error:
@@ -220,7 +239,12 @@ def _error_context(group: GroupLayout) -> Iterator[None]:
 def _traffic(
     job: GroupJob, row: TrafficRow, members: Members, skew: Skew
 ) -> tuple[Traffic, Floats]:
-    """The traffic of one group, and the sizes of the uniform traffic to compare it with."""
+    """The traffic of one group, and the sizes of the uniform traffic to compare it with: under a skew
+    those of an even all-to-all, else its own.
+
+    Raises:
+        ColltoolError: a skew of an algorithm that forwards blocks.
+    """
     plain = row.make_traffic(members)
     if job.primitive is not A2A or not skew.is_set:
         return plain, plain.size
@@ -259,7 +283,7 @@ def _with_members(
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the
-    innermost tier; None elsewhere.
+    innermost tier; None elsewhere, and where that tier is no lattice.
 
     Endpoints 1, 3, 5 and 7 of a 4x2 mesh lie at 1 and 3 along the first axis, 0 and 1 along the second:
     four members fill a sub-lattice of 2x2.

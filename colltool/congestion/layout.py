@@ -1,4 +1,4 @@
-"""Layout files: the groups of ranks, what each group runs, and the endpoint of each rank.
+"""Reads layout files: the groups of ranks, what each group runs, and the endpoint of each rank.
 
     schema: colltool.layout/1
     groups:
@@ -10,181 +10,38 @@
 ``size`` at the top hold for every group that does not give its own. Read with the strictness of a
 fabric file: all errors at once, each with its place.
 
-:func:`load_layout` is the entry: pydantic checks each value (:class:`LayoutFile`), :class:`_Groups`
-then checks ranks against the fabric and each other. :func:`pattern_layout` makes a layout of one
-pattern without a file.
+:func:`load_layout` is the entry: pydantic checks each value by itself
+(:mod:`colltool.congestion.layout_file`), :class:`_Groups` then ranks against the fabric and each other.
+:func:`pattern_layout` makes a layout of one pattern without a file.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import BeforeValidator, Field
+from typing import Any
 
 from colltool.base.errors import ColltoolError, argument_text, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
+from colltool.congestion.layout_file import MOST_RANKS, LayoutFile
 from colltool.congestion.layout_groups import GroupLayout, Layout, PatternGroups
 from colltool.congestion.patterns import (
-    MapKind,
     MapPattern,
     Pattern,
     PatternError,
-    PatternKind,
     Ranks,
     expand,
     expand_map,
 )
-from colltool.definitions.field_types import (
-    MAX_DEPTH,
-    AlgorithmName,
-    FieldError,
-    FieldErrors,
-    FieldHint,
-    Flag,
-    Label,
-    Part,
-    PrimitiveName,
-    Size,
-    Words,
-)
 from colltool.definitions.overrides import Overrides, Shorthand
 from colltool.definitions.reader import Reading, read
-from colltool.definitions.source import MAX_ERRORS, KeyPath
+from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 
-MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
-
-
-def _whole_numbers(items: object) -> object:
-    """Refuse items that are no whole numbers, but only as many as are printed: pydantic would list
-    every one of a million."""
-    if not isinstance(items, list):
-        return items  # pydantic says what it expects instead
-    wrong = []
-    for index, item in enumerate(items):
-        # Not isinstance: true and false are no numbers of ranks.
-        if type(item) is not int:
-            wrong.append(FieldError(f"expected a whole number, got {quote(item)}", at=(index,)))
-            if len(wrong) > MAX_ERRORS:
-                break
-    if wrong:
-        raise FieldErrors(*wrong)
-    return items
-
-
-Positive = Annotated[
-    int,
-    Field(ge=1, le=MOST_RANKS, strict=True),
-    FieldHint(f"a whole number from 1 to {MOST_RANKS}"),
-]
-Seed = Annotated[
-    int, Field(ge=-(2**63), lt=2**63, strict=True), FieldHint("a whole number, such as 1")
-]
-# A rank or an endpoint; whether the fabric has it only the reader knows.
-RankNumber = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
-
-
-class PatternFile(Part):
-    """A pattern of groups: the fields of :class:`colltool.congestion.patterns.Pattern`."""
-
-    kind: PatternKind = "block"
-    group: Annotated[
-        int | None,
-        Field(ge=2, le=MOST_RANKS, strict=True),
-        FieldHint(f"a whole number from 2 to {MOST_RANKS}"),
-    ] = None
-    count: Positive | None = None
-    axis: Annotated[
-        int,
-        Field(ge=1, le=MAX_DEPTH, strict=True),
-        FieldHint(f"a whole number from 1 to {MAX_DEPTH}"),
-    ] = 1
-    stride: Positive | None = None
-    start: Annotated[
-        int,
-        Field(ge=0, le=MOST_RANKS, strict=True),
-        FieldHint(f"a whole number from 0 to {MOST_RANKS}"),
-    ] = 0
-    seed: Seed = 0
-    shape: (
-        Annotated[
-            tuple[Positive, ...],
-            Field(min_length=1, max_length=MAX_DEPTH),
-            FieldHint("a list of whole numbers, such as [4, 2]"),
-        ]
-        | None
-    ) = None
-
-
-class MapFile(Part):
-    """Which endpoint each rank sits on, by rule: the fields of
-    :class:`colltool.congestion.patterns.MapPattern`."""
-
-    kind: MapKind = "identity"
-    domain: Positive | None = None
-    seed: Seed = 0
-
-
-_PATTERN_HINT = FieldHint("a mapping such as {kind: block, group: 8, count: 8}")
-
-
-class JobFields(Part):
-    """What groups run, given for one or for all."""
-
-    primitive: PrimitiveName | None = None
-    algorithm: AlgorithmName | None = None
-    size: Size | None = None
-
-
-class GroupFile(JobFields):
-    """A group of ranks in their order, or a pattern of groups."""
-
-    name: Label = ""
-    ranks: (
-        Annotated[
-            tuple[RankNumber, ...],
-            Field(min_length=2),
-            BeforeValidator(_whole_numbers),
-            FieldHint("a list of at least 2 ranks, such as [0, 1, 2, 3]"),
-        ]
-        | None
-    ) = None
-    pattern: Annotated[PatternFile | None, _PATTERN_HINT] = None
-
-
-class LayoutFile(JobFields):
-    """A layout file: groups or one pattern of them, and where ranks sit."""
-
-    schema_: Annotated[Literal["colltool.layout/1"], Field(alias="schema")] = "colltool.layout/1"
-    name: Label = ""
-    description: Words = ""
-    groups: (
-        Annotated[
-            tuple[
-                Annotated[GroupFile, FieldHint("a group, such as {name: a, ranks: [0, 1, 2, 3]}")],
-                ...,
-            ],
-            Field(min_length=1),
-            FieldHint("a list of groups, such as - {name: a, ranks: [0, 1, 2, 3]}"),
-        ]
-        | None
-    ) = None
-    pattern: Annotated[PatternFile | None, _PATTERN_HINT] = None
-    map: Annotated[
-        Annotated[tuple[RankNumber, ...], Field(min_length=1), BeforeValidator(_whole_numbers)]
-        | MapFile
-        | None,
-        FieldHint("a list of endpoints, one for each rank, or a mapping such as {kind: rotate}"),
-    ] = None
-    overlap: Flag = False
-
-
-# The values of :class:`JobFields` to what a group runs; the model has checked their texts.
+# What makes fields of a :class:`GroupLayout` of a file's values, whose texts the model has checked.
 _PARSERS: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": parse_size}
 _SHORTHAND = Shorthand("groups", "group", "size=16MB")
 
@@ -192,21 +49,24 @@ _SHORTHAND = Shorthand("groups", "group", "size=16MB")
 def load_layout(
     layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabric, overrides: Overrides = ()
 ) -> Layout:
-    """A layout from a file, or a mapping of the same content; all that is wrong with it comes at
-    once, each with its place."""
+    """A layout from a file, or a mapping of the same content.
+
+    Raises:
+        ColltoolError: all that is wrong with it at once, each with its place.
+    """
     if isinstance(layout, Mapping):
-        return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORTHAND), fabric)
+        return _layout_of(read(LayoutFile, layout, overrides=overrides, short=_SHORTHAND), fabric)
     return read_layout(read_text(layout, "definition"), os.fsdecode(layout), fabric, overrides)
 
 
 def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ()) -> Layout:
-    """:func:`load_layout` of a file's text; ``name``: the file's, for errors."""
-    return _checked(read(LayoutFile, text, name, overrides, _SHORTHAND), fabric)
+    """Read a layout from a file's text, as :func:`load_layout`; ``name``: the file's, for errors."""
+    return _layout_of(read(LayoutFile, text, name, overrides, _SHORTHAND), fabric)
 
 
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
-    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; in order
-    where it has none."""
+    """The endpoint of each rank by the ``map`` of a layout file; rank r on endpoint r where it has none.
+    Its groups are read, but not checked against the fabric."""
     _check_size(fabric)
     reading = read(LayoutFile, text, name)
     endpoints = _Groups(reading, fabric).endpoints
@@ -214,7 +74,7 @@ def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
     return endpoints
 
 
-def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
+def _layout_of(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
     """The layout that was read; raises what pydantic and :class:`_Groups` refused, all at once."""
     _check_size(fabric)
     layout = _Groups(reading, fabric).layout()
@@ -223,7 +83,8 @@ def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
 
 
 def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None = None) -> Layout:
-    """A layout of one pattern; errors name the argument."""
+    """A layout of one pattern, on endpoints by ``placed``: rank r on endpoint r by default. Errors name
+    the argument."""
     _check_size(fabric)
     try:
         endpoints = expand_map(placed or MapPattern(), fabric)
@@ -237,7 +98,8 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
 
 
 def _check_size(fabric: Fabric) -> None:
-    """Refuse a fabric with domains of different sizes, and one that is too large to follow."""
+    """Raise ColltoolError for a fabric with domains of different sizes, and for one that is too large to
+    follow."""
     check_even(fabric)
     if fabric.ranks > MOST_RANKS:
         what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
@@ -248,15 +110,20 @@ def _check_size(fabric: Fabric) -> None:
 class _Groups:
     """Checks the groups of a layout file against the fabric and each other.
 
-    It reads the data beside the model and skips what the model refused, so that all errors come at
-    once.
+    It reads the raw data, not the model, and skips what the model refused, so that all errors come at
+    once. To refuse is to add an error to the reading and go on; ``reading.result()`` raises them. A path
+    is the keys and indices of a value from the top: ``("groups", 0, "ranks", 2)``.
+
+    Attributes:
+        group_of_rank: the name of the group that has each rank, and the path where that was read.
+        names: the path of each group's name.
+        endpoints: of each rank.
     """
 
     def __init__(self, reading: Reading[LayoutFile], fabric: Fabric) -> None:
         self.reading = reading
         self.fabric = fabric
         self.data = reading.data
-        # The group of each rank and the name of each group, with the path where it was read.
         self.group_of_rank: dict[int, tuple[str, KeyPath]] = {}
         self.names: dict[str, KeyPath] = {}
         self.endpoints = self._endpoints()
@@ -278,8 +145,8 @@ class _Groups:
     def _has_exactly_one(
         self, key: str, data: dict[str, Any], path: KeyPath, what: str, fix: str
     ) -> bool:
-        """Whether either the key or a pattern is there, refused where not. Where one of the two was
-        refused before, a second error would only repeat it."""
+        """Whether either ``key`` or ``pattern`` is there, and not both; refused where not, unless one of
+        the two was refused before: a second error would only repeat that."""
         exactly_one = (data.get(key) is None) != (data.get("pattern") is None)
         is_valid = self.reading.is_valid
         if not exactly_one and is_valid((*path, key)) and is_valid((*path, "pattern")):
@@ -287,15 +154,17 @@ class _Groups:
         return exactly_one
 
     def _endpoints(self) -> Ranks:
-        """The endpoint of each rank; in order where the file has no map, or one that is refused: so
-        errors of the groups come as well."""
+        """The endpoint of each rank. Rank r is on endpoint r where the file has no map; also where it is
+        refused, so that errors of the groups come as well."""
         value = self.data.get("map")
         in_order = tuple(range(self.fabric.ranks))
         if value is None or not self.reading.is_valid(("map",)):
             return in_order
         if isinstance(value, dict):
             try:
-                return expand_map(MapPattern(**_stated(value, MapPattern._fields)), self.fabric)
+                return expand_map(
+                    MapPattern(**_stated_values(value, MapPattern._fields)), self.fabric
+                )
             except PatternError as error:
                 self.reading.refuse(("map", error.key), error.what, error.fix)
             return in_order
@@ -344,34 +213,35 @@ class _Groups:
     def _group_layout(
         self, name: str, ranks: Ranks, path: KeyPath, job: dict[str, Any]
     ) -> GroupLayout:
-        """A group of ranks that are all inside the fabric."""
+        """Make the record of a group whose ranks were all checked."""
         endpoints = tuple(self.endpoints[rank] for rank in ranks)
         return GroupLayout(name, ranks, endpoints, **job, where=self.reading.source.where(path))
 
     def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
-        """The ranks of a group; none where one of them is refused."""
+        """The ranks of a group; none of them where one is refused."""
         all_valid = self.reading.is_valid(path)
         for index, rank in enumerate(value if isinstance(value, list) else ()):
             if self.reading.has_enough_errors:
                 return ()
+            # the model has refused all else, true and false too
             if type(rank) is int:
                 place = (*path, index)
                 inside = self._is_inside(rank, place, "rank", len(self.endpoints))
                 all_valid &= inside and self._claim_rank(rank, place, name)
         return tuple(value) if all_valid else ()
 
-    def _is_inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
-        """Whether a rank or an endpoint (``what``) is one of ``total``, refused where not."""
+    def _is_inside(self, value: int, path: KeyPath, noun: str, total: int) -> bool:
+        """Whether a rank or an endpoint (``noun``) is one of ``total``, refused where not."""
         if 0 <= value < total:
             return True
         there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
-        outside = f"{what} {quote(value)} is outside the fabric"
-        self.reading.refuse(path, outside, f"{there} {what}s 0 .. {total - 1}")
+        outside = f"{noun} {quote(value)} is outside the fabric"
+        self.reading.refuse(path, outside, f"{there} {noun}s 0 .. {total - 1}")
         return False
 
     def _claim_rank(self, rank: int, path: KeyPath, name: str) -> bool:
-        """Note the group of a rank, refused where another has it; with ``overlap: true`` it may have
-        several, whose collectives then run at the same time."""
+        """Note the group of a rank; False, and refused, where the group or another has it already. With
+        ``overlap: true`` a rank may be in several groups, of which the last is noted."""
         owner, taken_at = self.group_of_rank.setdefault(rank, (name, path))
         if taken_at == path:
             return True
@@ -391,12 +261,13 @@ class _Groups:
         return False
 
     def _from_pattern(
-        self, value: Any, path: KeyPath, name: str, job: dict[str, Any]
+        self, value: Any, path: KeyPath, prefix: str, job: dict[str, Any]
     ) -> Iterator[GroupLayout]:
-        """The groups of a pattern, with errors at the keys of the file."""
+        """The groups of a pattern, named ``prefix`` and their number; none where the pattern or a rank of
+        it is refused."""
         if not self.reading.is_valid(path):
             return
-        fields = _stated(value, Pattern._fields)
+        fields = _stated_values(value, Pattern._fields)
         fields["shape"] = tuple(fields.get("shape", ()))
         try:
             groups = expand(Pattern(**fields), self.fabric, len(self.endpoints))
@@ -406,13 +277,13 @@ class _Groups:
         for number, ranks in enumerate(groups):
             for rank in ranks:
                 # No file has this path: errors look up the nearest one above it, the pattern's.
-                if not self._claim_rank(rank, (*path, number), f"{name}{number}"):
+                if not self._claim_rank(rank, (*path, number), f"{prefix}{number}"):
                     return  # one error per pattern is enough
         for number, ranks in enumerate(groups):
-            yield self._group_layout(f"{name}{number}", ranks, path, job)
+            yield self._group_layout(f"{prefix}{number}", ranks, path, job)
 
     def _job_of(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
-        """What a group is to run, as far as the file says so."""
+        """The fields of a :class:`GroupLayout` that say what runs, as far as the file gives them."""
         job = {}
         for key, parse in _PARSERS.items():
             value = data.get(key)
@@ -421,6 +292,6 @@ class _Groups:
         return job
 
 
-def _stated(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _stated_values(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """The values that a mapping of the file gives, to make a record of; None is as good as absent."""
     return {key: data[key] for key in known if data.get(key) is not None}

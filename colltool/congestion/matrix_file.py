@@ -12,14 +12,22 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def load_matrix(path: str) -> Matrix:
-    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#``
-    are left out."""
+    """A square matrix of numbers >= 0 from a CSV file, bytes from row to column. Blank lines and lines that
+    start with ``#`` are left out.
+
+    Raises:
+        ColltoolError: as :func:`read_matrix`, or the file cannot be read.
+    """
     return read_matrix(read_text(path, "matrix"), printable(path))
 
 
 def read_matrix(text: str, name: str) -> Matrix:
-    """A square matrix from the text of a CSV file called ``name``; all mistakes of its cells are raised
-    at once."""
+    """A square matrix from the text of a CSV file called ``name``.
+
+    Raises:
+        ManyErrors: cells that are no numbers, all at once, or rows of another length than the first.
+        ColltoolError: it is not square, is too large, or moves no bytes.
+    """
     problems: list[ColltoolError] = []
     rows: dict[int, tuple[float, ...]] = {}  # by the number of the line
     for number, line in enumerate(text.splitlines(), start=1):

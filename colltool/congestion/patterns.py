@@ -108,7 +108,8 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
 
 
 def _check_fields(pattern: Pattern, total: int) -> None:
-    """Refuse fields that a pattern of this kind does not use, or lacks."""
+    """Raise PatternError for fields that a pattern of this kind does not use, and for values that no
+    pattern may have."""
     for key, default in Pattern()._asdict().items():
         # A value that the kind ignores is a mistake.
         if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
@@ -126,11 +127,11 @@ def _check_fields(pattern: Pattern, total: int) -> None:
         raise PatternError("start", what, "leave fewer ranks free")
 
 
-def _check_kind(word: str, known: Sequence[str], what: str) -> None:
-    """Refuse a word that is no kind of pattern or map (``what``)."""
+def _check_kind(word: str, known: Sequence[str], noun: str) -> None:
+    """Raise PatternError for a word that is none of the known kinds of ``noun``, a pattern or map."""
     if word not in known:
         fix = f"{nearest(word, list(known))} known: {', '.join(known)}".strip()
-        raise PatternError("kind", f"unknown {what} '{clipped(word)}'", fix)
+        raise PatternError("kind", f"unknown {noun} '{clipped(word)}'", fix)
 
 
 def _on_line(pattern: Pattern, total: int) -> Indices:

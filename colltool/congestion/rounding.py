@@ -7,7 +7,7 @@ from colltool.network.arrays import Floats, np
 
 
 def ten_digits(value: float) -> float:
-    """A number rounded to ten digits."""
+    """A number rounded to ten significant digits."""
     return float(f"{value:.10g}")
 
 

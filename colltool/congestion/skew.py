@@ -35,10 +35,13 @@ class Skew(NamedTuple):
 
 def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
     """The traffic of a skewed all-to-all, and the sizes of the uniform one that moves as many
-    bytes, pair by pair.
+    bytes, in the order of the traffic's pairs.
 
-    Both in units of M: every rank sends M in all, its own share included; under a matrix M is
-    :func:`mean_bytes`.
+    Both are in units of M: every rank sends M in all, its own share included; under a matrix M is
+    :func:`mean_bytes`. One of the skew's three is set.
+
+    Raises:
+        ColltoolError: a value of the skew that is none, or does not fit this many ranks.
     """
     if skew.matrix is not None:
         matrix = _as_matrix(skew.matrix)
@@ -91,7 +94,7 @@ def _bad_matrix(what: str, fix: str) -> ColltoolError:
 
 
 def _as_matrix(matrix: Any) -> Floats:
-    """A matrix as floats; refused where it is no table of numbers."""
+    """A matrix as floats; ColltoolError where it is no table of numbers."""
     try:
         return np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

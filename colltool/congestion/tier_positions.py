@@ -64,8 +64,14 @@ def tier_positions(fabric: Fabric, ends: Indices) -> TierPositions:
 
 
 def _stride_on(tier: Tier, places: Indices) -> int:
-    """Endpoints from one member to the next on a lattice, else 1; ColltoolError where they do not fill
-    whole axes. ``places``: the endpoints of the members, shape (domains, members)."""
+    """Endpoints from one member to the next on a lattice; 1 elsewhere.
+
+    Args:
+        places: the endpoints of the members, ascending, shape (domains, members).
+
+    Raises:
+        ColltoolError: they do not fill whole axes of the lattice.
+    """
     kind = capabilities_of(tier)
     if not kind.axes:
         return 1

@@ -46,7 +46,9 @@ class TierPositions(NamedTuple):
 class SubLattice(NamedTuple):
     """A group that fills a box of a torus or mesh."""
 
-    members: Indices  # by their coordinates, the last axis first
+    members: (
+        Indices  # numbers of members, an array axis for each of the lattice's, the last one first
+    )
     rings: tuple[bool, ...]  # whether lines along each of those axes close to a ring
 
 
@@ -92,7 +94,7 @@ def ring_traffic(ranks: int, size: float) -> Traffic:
 
 
 def all_together(parts: Sequence[Traffic]) -> Traffic:
-    """All messages of several parts."""
+    """All messages of several parts, one after the other; not marked as ``neighbours``."""
     return Traffic(
         np.concatenate([part.src for part in parts]),
         np.concatenate([part.dst for part in parts]),

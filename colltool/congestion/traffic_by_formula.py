@@ -53,9 +53,13 @@ def row_by_formula(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     return TrafficRow(partial(_by_route, primitive, algorithm), dense=dense)
 
 
-def unmodelled(primitive: Primitive, algorithm: str) -> ColltoolError:
-    """The error of an algorithm whose traffic is not known; it lists those that follow from their
-    formula."""
+def unmodelled_error(primitive: Primitive, algorithm: str) -> ColltoolError:
+    """The error of an algorithm whose traffic is not known, to be raised; it lists those that follow from
+    their formula.
+
+    Raises:
+        ColltoolError: no algorithm of the primitive has this name.
+    """
     known = modelled(primitive)
     # Raises an error of its own where no algorithm has this name.
     find(primitive, algorithm, known)
@@ -79,7 +83,7 @@ def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
     """The messages of an algorithm whose traffic follows from its route, in units of M."""
     row = row_by_formula(primitive, algorithm)
     if row is None:
-        raise unmodelled(primitive, algorithm)
+        raise unmodelled_error(primitive, algorithm)
     return row.make_traffic(members)
 
 

@@ -59,7 +59,8 @@ def traffic_from_schedule(
         return _over_rails(primitive, sizes, spread=groups[0].dedicated)
     if choice.base not in composition_names(primitive):
         return _of_one_schedule(primitive, choice.base, whole)
-    first_primitives: dict[int, Primitive] = {}  # of the first phase of each tier
+    # of the first phase of each tier, which names its algorithm
+    first_primitives: dict[int, Primitive] = {}
     parts = []
     order = NATURAL_ORDER.get(primitive, "inner-first")
     for phase in find_composition(primitive, choice.base).steps(sizes, order):
@@ -198,16 +199,16 @@ def _by_schedule(primitive: Primitive, choice: Choice, members: Members) -> Traf
 
 
 def _check_it_runs(primitive: Primitive, choice: Choice, positions: TierPositions) -> None:
-    """Refuse an algorithm or a composition that cannot run at these positions."""
+    """Raise ColltoolError for an algorithm or a composition that cannot run at these positions."""
     names = composition_names(primitive)
     if choice.base not in names:
         algorithm = find(primitive, choice.base, names)
-        _refuse_if(algorithm.name, algorithm.why_not(algorithm.on(positions.whole, choice)))
+        _raise_if(algorithm.name, algorithm.why_not(algorithm.on(positions.whole, choice)))
         return
     groups = positions.groups
     if len(groups) < 2:
         ranks = positions.whole.ranks
-        _refuse_if(choice.base, f"needs a group over several tiers; its {ranks} ranks lie on one")
+        _raise_if(choice.base, f"needs a group over several tiers; its {ranks} ranks lie on one")
     if len(choice.tiers) != len(groups):
         named = counted(len(choice.tiers), "algorithm")
         rings = Choice(choice.base, ("ring",) * len(groups)).spec
@@ -223,10 +224,10 @@ def _check_it_runs(primitive: Primitive, choice: Choice, positions: TierPosition
         if phase.tier not in tiers_checked:
             tiers_checked.add(phase.tier)
             algorithm = find(phase.primitive, choice.tiers[phase.tier])
-            _refuse_if(algorithm.name, algorithm.why_not(groups[phase.tier]))
+            _raise_if(algorithm.name, algorithm.why_not(groups[phase.tier]))
 
 
-def _refuse_if(name: str, reason: str | None) -> None:
+def _raise_if(name: str, reason: str | None) -> None:
     """Raise ColltoolError for an algorithm that cannot run; nothing without a reason."""
     if reason:
         what = f"{name} cannot run here: {reason}"

@@ -165,7 +165,9 @@ def _tier_of(library: str, number: int) -> TierLibrary:
     for name, algorithms in entry.get("runs", {}).items():
         runs[Primitive(name)] = tuple(algorithms)
     protocols = tuple(map(_protocol_of, entry.get("protocols", ())))
-    return TierLibrary(protocols, _switch_of(entry.get("switch")), runs, entry["source"])
+    return TierLibrary(
+        protocols, switch=_switch_of(entry.get("switch")), runs=runs, source=entry["source"]
+    )
 
 
 def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
@@ -184,12 +186,12 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
     return ProtocolNumbers(
         name=row["name"],
         primitives=None if primitives is None else tuple(map(Primitive, primitives)),
-        launch_s=_scaled(row.get("launch_us"), 1e-6),
+        launch_s=_in_si(row.get("launch_us"), 1e-6),
         step_s=row.get("step_us", 0.0) * 1e-6,
         share=share,
-        copy_Bps=_scaled(row.get("copy_GBps"), 1e9),
+        copy_Bps=_in_si(row.get("copy_GBps"), 1e9),
         measured=measured,
-        host_Bps=_scaled(row.get("host_GBps"), 1e9),
+        host_Bps=_in_si(row.get("host_GBps"), 1e9),
         by_ranks=by_ranks,
     )
 
@@ -203,16 +205,16 @@ def _switch_of(row: Mapping[str, Any] | None) -> SwitchNumbers | None:
     return SwitchNumbers(row.get("step_us", 0.0) * 1e-6, shares, protocols)
 
 
-def _scaled(number: float | None, unit: float) -> float | None:
-    """A number in SI units; None where none is known."""
+def _in_si(number: float | None, unit: float) -> float | None:
+    """A number of ``unit``, such as 1e-6 of microseconds, in SI units; None where none is known."""
     return None if number is None else number * unit
 
 
 def reached_rows(
     library: str, gpus: Sequence[str], medium: str | None
 ) -> tuple[Mapping[str, Any], ...]:
-    """Shares that whole schedules of a library were measured to reach over a medium, as
-    ``library.reached`` has them."""
+    """The rows of a library's file that say which share of bandwidth whole schedules reach over a
+    medium, on any of these GPUs; as the file has them."""
     data = library_data(library)
     if data is None or medium is None:
         return ()

@@ -15,11 +15,11 @@ from colltool.network.wires import DragonflyWires
 
 def minimal_path_loads(wires: DragonflyWires, src: int, dst: int) -> dict[Hashable, float]:
     """Seconds that a byte between two endpoints occupies each link, by minimal routing spread evenly
-    over all cables.
+    over all cables; of a dragonfly without spines.
 
-    Ports, whose rate is not of the wires, are there with 1: bytes, for the caller to divide. Keys are
-    ``("out", src)`` and ``("in", dst)`` of ports, ``("local", group, from switch, to switch)`` of links
-    inside a group, and ``(from group, to group, cable)`` of cables.
+    The wires do not know the rate of ports: these have 1, the bytes, which the caller divides by the rate.
+    Keys are ``("out", src)`` and ``("in", dst)`` of ports, ``("local", group, from switch, to switch)`` of
+    links inside a group, and ``(from group, to group, cable)`` of cables.
     """
     # Switches are numbered within their group.
     here, first_switch = divmod(src // wires.hosts, wires.switches)
@@ -33,6 +33,7 @@ def minimal_path_loads(wires: DragonflyWires, src: int, dst: int) -> dict[Hashab
         share = 1 / wires.cables
         for cable in range(wires.cables):
             loads[here, there, cable] = share / wires.global_Bps
+            # the switches at which the cable ends, in the sender's group and in the receiver's
             leaves = wires.gateway(here, there, cable)
             enters = wires.gateway(there, here, cable)
             legs.append((here, first_switch, leaves, share))

@@ -14,7 +14,12 @@ of group 0, the cable from group 0 to 5 and switches 1 -> 2 of group 5; by Valia
 over each cable from group 0 to the 7 others, and from these to group 5.
 
 Array code names axes by single letters: g groups of a switches (without spines) with k gateways each.
-A gateway is a switch where cables to other groups end: any switch, in a dragonfly+ a spine.
+A gateway is a switch where cables to other groups end: any switch, in a dragonfly+ a spine. The nodes of
+the router are switches, in a dragonfly+ the leaves, numbered group by group.
+
+A :class:`~colltool.network.links.LinkUse` is yielded for many messages at once: the index of a kind of
+links in ``wires``, and arrays of the link's number in that kind, the message's number, and the share of
+the message's bytes that pass the link.
 """
 
 from __future__ import annotations
@@ -46,9 +51,9 @@ class _RoutedMessages(NamedTuple):
     j: Indices
     message: Indices  # their numbers
 
-    def some(self, chosen: NDArray[np.bool_]) -> _RoutedMessages:
-        """The messages for which ``chosen`` is true."""
-        return _RoutedMessages(*(column[chosen] for column in self))
+    def where(self, mask: NDArray[np.bool_]) -> _RoutedMessages:
+        """The messages for which ``mask``, of shape (m,), is true."""
+        return _RoutedMessages(*(column[mask] for column in self))
 
 
 class _GroupTraffic(NamedTuple):
@@ -67,8 +72,8 @@ class _GroupTraffic(NamedTuple):
 class _PathLoads(NamedTuple):
     """Bytes on each part of the paths, for g groups of a switches with k gateways.
 
-    On its way to group 5 such a message loads ``out[0, 1, k]`` of the gateway k whose cable leads there,
-    ``between[0, 5]``, and ``into[5, 2, k]`` of the gateway at which the cable ends.
+    A message from switch 1 of group 0 to switch 2 of group 5 loads ``out[0, 1, x]``, x the gateway whose
+    cable leads there, ``between[0, 5]``, and ``into[5, 2, y]``, y the gateway at which the cable ends.
     """
 
     out: Floats  # from each switch to each gateway of its group, shape (g, a, k)
@@ -78,26 +83,32 @@ class _PathLoads(NamedTuple):
 
 
 class DragonflyRouter(Router):
-    """Routes between the switches of a dragonfly, numbered group by group."""
+    """Routes between the switches of a dragonfly.
+
+    Attributes:
+        groups: g, the groups that messages may pass, the first of the network.
+        gateway: the switch, of the first group, at which a cable to the second ends, shape (g, g, cables).
+        leaves: the share of a group's bytes for another that leaves by each gateway, shape (g, g, k); 0 for
+            the group itself. As cables are the same both ways, it is also the share that enters.
+        up, down, between: the places in ``wires`` of links to spines, from spines, and between groups;
+            without spines ``up`` and ``down`` are one, of all links inside groups.
+    """
 
     def __init__(self, wires: DragonflyWires) -> None:
         self.wired = wires  # the network; ``wires`` is the router's list of links
         self.groups = wires.groups_in_use
         numbers = np.arange(self.groups)
         distance = (numbers - numbers[:, None]) % wires.groups  # to the other group
-        # The switch at which each cable to each other group ends, shape (g, g, cables); a group's entries
-        # for itself mean nothing. As DragonflyWires.gateway has it, for all at once.
+        # DragonflyWires.gateway for all cables at once; a group's entries for itself mean nothing.
         cable = (np.maximum(distance, 1)[:, :, None] - 1) * wires.cables + np.arange(wires.cables)
         all_cables = max(1, (wires.groups - 1) * wires.cables)
         self.gateway = np.minimum(cable * wires.gateways // all_cables, wires.gateways - 1)
-        # The share of a group's traffic to another group that leaves by each gateway.
         leaves = np.zeros((self.groups, self.groups, wires.gateways))
         here, there, _ = np.indices(self.gateway.shape)
         np.add.at(leaves, (here, there, self.gateway), 1 / wires.cables)
         self.leaves = leaves * (distance > 0)[:, :, None]
         self.cached_loads: dict[tuple[bytes, bytes, bytes], list[Floats]] = {}
         self.wires = self._local_links()
-        # Index in wires: links up to spines and down again (or all local links), global links.
         self.up = 0
         self.down = len(self.wires) - 1
         self.between = len(self.wires)
@@ -147,7 +158,7 @@ class DragonflyRouter(Router):
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         messages = _RoutedMessages(*self._places(src), *self._places(dst), np.arange(len(src)))
-        if self._detours(src, dst):
+        if self._takes_valiant(src, dst):
             yield from self._valiant_uses(messages)
         else:
             yield from self._minimal_uses(messages)
@@ -155,8 +166,8 @@ class DragonflyRouter(Router):
     def _minimal_uses(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
         """Minimal paths, with bytes divided evenly over the cables between two groups."""
         a, i, b, j, _ = messages
-        yield from self._inside(messages.some((a == b) & (i != j)))
-        a, i, b, j, message = messages.some(a != b)
+        yield from self._inside_group(messages.where((a == b) & (i != j)))
+        a, i, b, j, message = messages.where(a != b)
         share = np.full(len(message), 1 / self.wired.cables)
         for cable in range(self.wired.cables):
             yield self._leg(a, i, self.gateway[a, b, cable], message, share, out=True)
@@ -164,26 +175,29 @@ class DragonflyRouter(Router):
             yield self._leg(b, j, self.gateway[b, a, cable], message, share, out=False)
 
     def _valiant_uses(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
-        """Valiant's paths: through every other switch of a group, and every other group."""
+        """Valiant's paths: an even share through every third switch of a group, or every third group."""
         a, i, b, j, _ = messages
-        if self._detours_inside:
+        if self._can_detour_inside:
             for middle in range(self.wired.switches):
-                near = messages.some((a == b) & (i != j) & (middle != i) & (middle != j))
+                near = messages.where((a == b) & (i != j) & (middle != i) & (middle != j))
                 share = np.full(len(near.message), 1 / (self.wired.switches - 2))
                 by_switch = np.full(len(near.message), middle)
                 yield self._leg(near.a, near.i, by_switch, near.message, share, out=True)
                 yield self._leg(near.a, near.j, by_switch, near.message, share, out=False)
-        # Where there is no other switch or group, the path is minimal.
-        is_minimal = np.where(a == b, not self._detours_inside, self.groups < 3)
-        yield from self._minimal_uses(messages.some(is_minimal))
+        # Where there is no third switch or group, the path is minimal.
+        is_minimal = np.where(a == b, not self._can_detour_inside, self.groups < 3)
+        yield from self._minimal_uses(messages.where(is_minimal))
         if self.groups > 2:
             for middle in range(self.groups):
-                far = messages.some((a != b) & (a != middle) & (b != middle))
+                far = messages.where((a != b) & (a != middle) & (b != middle))
                 yield from self._through_group(middle, far)
 
     def _through_group(self, middle: int, messages: _RoutedMessages) -> Iterator[LinkUse]:
-        """Links from the senders over every cable to the middle group, through that group to every gateway
-        towards the receivers' groups, and on over every cable to these."""
+        """Links of the part of these messages that passes group ``middle``, which is neither end's.
+
+        From the senders over every cable to it, through it to every gateway towards the receivers' groups,
+        and on over every cable to these.
+        """
         a, i, b, j, message = messages
         cables = self.wired.cables
         share = np.full(len(message), 1 / ((self.groups - 2) * cables))
@@ -224,11 +238,11 @@ class DragonflyRouter(Router):
         return switch // self.wired.switches, switch % self.wired.switches
 
     @property
-    def _detours_inside(self) -> bool:
-        """Whether a message inside a group can pass another switch."""
+    def _can_detour_inside(self) -> bool:
+        """Whether a message inside a group can pass a third switch of it instead of the direct link."""
         return self.wired.switches > 2 and not self.wired.spines
 
-    def _inside(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
+    def _inside_group(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
         """Links of messages inside a group on minimal paths: a direct one, or an even part by each spine."""
         group, i, _, j, message = messages
         share = np.ones(len(message))
@@ -287,7 +301,8 @@ class DragonflyRouter(Router):
         padded = np.zeros(groups * switches)
         padded[: len(ranks)] = ranks
         of_switch = padded.reshape(groups, switches)  # ranks, shape (g, a)
-        # every pair of ranks a byte: (g, a, g) from switches to groups, (g, a, a) inside groups
+        # A byte for every pair of ranks: (g, a, g) from switches to groups, (g, a, a) inside groups. As much
+        # comes back, so ``sent`` is also what each switch receives.
         sent = of_switch[:, :, None] * of_switch.sum(axis=1)
         local = of_switch[:, :, None] * of_switch[:, None]
         group = np.arange(groups)
@@ -300,32 +315,34 @@ class DragonflyRouter(Router):
         """Bytes on every link, an array for each of :attr:`wires`, by the network's routing."""
         match self.wired.routing:
             case "minimal":
-                return self._minimal(traffic)
+                return self._minimal_loads(traffic)
             case "valiant":
-                return self._valiant(traffic)
+                return self._valiant_loads(traffic)
             case "adaptive":
-                return self._adaptive(traffic)[0]
+                return self._adaptive_loads(traffic)[0]
             case _:
                 assert_never(self.wired.routing)
 
-    def _detours(self, src: Indices, dst: Indices) -> bool:
-        """Whether these messages take non-minimal paths."""
+    def _takes_valiant(self, src: Indices, dst: Indices) -> bool:
+        """Whether these messages take Valiant's paths; adaptive routing decides it for all together, as if
+        they were of one size."""
         if self.wired.routing == "adaptive":
-            return self._adaptive(self._traffic(src, dst, np.ones(len(src))))[1]
+            return self._adaptive_loads(self._traffic(src, dst, np.ones(len(src))))[1]
         return self.wired.routing == "valiant"
 
-    def _adaptive(self, traffic: _GroupTraffic) -> tuple[list[Floats], bool]:
-        """The loads of minimal paths, or of Valiant's where these load the busiest link less, and
+    def _adaptive_loads(self, traffic: _GroupTraffic) -> tuple[list[Floats], bool]:
+        """The loads of minimal paths, or of Valiant's where the busiest link then takes less time, and
         whether they are Valiant's."""
-        minimal = self._minimal(traffic)
-        valiant = self._valiant(traffic)
+        minimal = self._minimal_loads(traffic)
+        valiant = self._valiant_loads(traffic)
         # The margin keeps rounding errors from deciding between equal loads.
         if self._busiest_s(valiant) < self._busiest_s(minimal) * (1 - 1e-9):
             return valiant, True
         return minimal, False
 
     def _busiest_s(self, loads: list[Floats]) -> float:
-        """Seconds that the busiest link takes for these loads."""
+        """Seconds that the busiest link takes for these loads. All links of a kind have one rate, or 0 where
+        there is none."""
         busiest = 0.0
         for wire, load in zip(self.wires, loads, strict=True):
             rate = float(wire.Bps.max(initial=0.0))
@@ -334,7 +351,7 @@ class DragonflyRouter(Router):
         return busiest
 
     def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _GroupTraffic:
-        """The bytes of these messages, added up by switch and group."""
+        """The bytes of these messages, added up by switch and group; none for those within a switch."""
         a = self.wired.switches
         here, i = self._places(src)
         there, j = self._places(dst)
@@ -355,7 +372,7 @@ class DragonflyRouter(Router):
             local.astype(np.float64).reshape(n, a, a),
         )
 
-    def _minimal(self, traffic: _GroupTraffic, *, detours: bool = False) -> list[Floats]:
+    def _minimal_loads(self, traffic: _GroupTraffic, *, detours: bool = False) -> list[Floats]:
         """Bytes on every link when traffic between groups takes the cables between the two; inside
         a group it may take ``detours``."""
         load = self._no_load()
@@ -367,12 +384,12 @@ class DragonflyRouter(Router):
         load.between[np.ix_(groups, groups)] = traffic.out.sum(axis=1)
         return self._on_links(load, traffic, detours=detours)
 
-    def _valiant(self, traffic: _GroupTraffic) -> list[Floats]:
+    def _valiant_loads(self, traffic: _GroupTraffic) -> list[Floats]:
         """Bytes on every link when traffic between two groups is divided evenly over all other
         groups in the middle."""
         others = self.groups - 2
         if others < 1:
-            return self._minimal(traffic, detours=self._detours_inside)
+            return self._minimal_loads(traffic, detours=self._can_detour_inside)
         load = self._no_load()
         groups = traffic.groups
         # The way to the middle groups, and the way from them; there cables lead the other way.
@@ -394,7 +411,7 @@ class DragonflyRouter(Router):
         # for its own traffic. Bytes from gateway to gateway: shares in, times bytes, times shares out.
         gateways = self.leaves[:, groups]
         load.transit[:] = gateways.transpose(0, 2, 1) @ (through_each @ gateways)
-        return self._on_links(load, traffic, detours=self._detours_inside)
+        return self._on_links(load, traffic, detours=self._can_detour_inside)
 
     def _no_load(self) -> _PathLoads:
         """Loads of nothing, to be filled in."""

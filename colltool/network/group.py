@@ -73,7 +73,8 @@ SEVERAL_TIERS = _all_joined_by("tiers")
 
 @cache
 def needs(topologies: frozenset[Topology]) -> str:
-    """The sentence for a group on which an algorithm of these topologies does not run."""
+    """What an algorithm of these topologies needs, for a group on which it does not run: ``needs a torus or
+    a mesh``. Of topologies over several tiers beside others only the others are named."""
     if topologies == {"uneven_tiers"}:
         return "needs domains of different sizes"
     if topologies <= SEVERAL_TIERS:
@@ -145,7 +146,7 @@ class Group(NamedTuple):
     # A rank drives one port or link at a time, and posts one message after the other.
     one_port: bool = False
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
-    # On a routed tier: its links, scaled to the share of one rank behind an endpoint.
+    # On a routed tier: its links, with the bandwidth that one rank behind an endpoint has of them.
     wires: Wires | None = None
     stride: int = 1  # on a routed tier: distance between two consecutive endpoints of the group
     alone: bool = False  # on a routed tier: the endpoints in between are idle

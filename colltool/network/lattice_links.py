@@ -60,7 +60,7 @@ class LatticeLinks(LinkModel):
         return place
 
     def _legs(self, src: Indices, dst: Indices) -> Iterator[_Leg]:
-        """The paths of all messages, axis by axis."""
+        """The paths of all messages, axis by axis; each enters an axis where it left the one before."""
         here, copy = self.split(src)
         there, _ = self.split(dst)
         for number, axis in enumerate(self.axes):
@@ -78,6 +78,7 @@ class LatticeLinks(LinkModel):
         """The links that each message loads, an element per hop."""
         for leg in self._legs(src, dst):
             size = self.sizes[leg.axis]
+            # hops this way, hops the other way, step from place to place
             directions = ((leg.up, leg.down, 1), (leg.down, leg.up, -1))
             for direction, (hops, other, sign) in enumerate(directions):
                 travelling = np.flatnonzero((hops <= other) & (hops > 0))

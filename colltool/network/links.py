@@ -95,8 +95,8 @@ class LinkModel:
         raise NotImplementedError
 
     def slowness(self, number: int, resource: Indices) -> Floats:  # noqa: ARG002
-        """How many times as long a byte takes on these resources as on the fastest of their class.
-        The shares of :meth:`uses` include it."""
+        """How many times as long a byte takes on these resources as on the fastest of their class. Shares
+        of :meth:`uses` are multiplied by it already, so that one capacity per class is enough."""
         return np.ones(len(resource))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
@@ -124,7 +124,7 @@ class LinkModel:
         return apart
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """Each message's α in seconds, without η, and its number of links."""
+        """Each message's α in seconds, without η, and its number of links; shape (m,) each."""
         raise NotImplementedError
 
     def name(self, number: int, resource: int) -> str:

@@ -38,14 +38,14 @@ class FlowNetwork:
         return arc
 
     def max_flow(self, source: int, sink: int, enough: int = ENDLESS) -> tuple[int, set[int]]:
-        """The maximum flow from source to sink and the nodes on the source's side of a least cut;
-        stops once the flow is ``enough``."""
+        """The maximum flow from source to sink and the nodes on the source's side of a least cut. It stops
+        once the flow is ``enough``; the nodes are then no cut."""
         return self.fill(self.capacity.copy(), source, sink, enough)
 
     def fill(
         self, left: list[int], source: int, sink: int, enough: int = ENDLESS
     ) -> tuple[int, set[int]]:
-        """:meth:`max_flow` with ``left``, the remaining capacity of every arc, which is updated."""
+        """Compute :meth:`max_flow` on what capacity every arc has ``left``, which is updated in place."""
         flow = 0
         while True:
             level = self._levels(left, source, sink)

@@ -32,7 +32,7 @@ bool_ = bool
 class Noted:
     """What was asked of the arrays since the last ``clear``.
 
-    Args:
+    Attributes:
         made: an array was made.
         missing: the name of what was asked for last and is not here; empty if all was.
     """
@@ -49,7 +49,7 @@ NOTED = Noted()
 
 
 def __getattr__(name: str) -> Any:
-    """Note a function of numpy that is not here."""
+    """Note a name of numpy's that is not here, and raise AttributeError."""
     if name.startswith("__"):  # Python itself asks for __path__ and the like
         raise AttributeError(name)
     raise _missing(name)
@@ -184,7 +184,7 @@ class ndarray:
         return _by_element(operator.not_, self)
 
 
-_values = operator.attrgetter("flat")
+_values = operator.attrgetter("flat")  # of an array
 
 
 def _array_or_value(values: list[Any], shape: Shape) -> Any:
@@ -293,7 +293,8 @@ _COMPARISONS = {
 
 
 def _define(name: str, function: Callable[[Any, Any], Any]) -> None:
-    """Give arrays an operator; but for comparisons, which Python turns round by itself, in both orders."""
+    """Give arrays the method of an operator, ``__add__``; and of all but comparisons, which Python turns
+    round by itself, ``__radd__``."""
 
     def forward(self: ndarray, other: Any) -> Any:
         return _by_element(function, self, other)
@@ -393,7 +394,8 @@ def maximum(first: Any, second: Any) -> Any:
 def unique(
     values: Any, return_inverse: bool = False, axis: int | None = None
 ) -> ndarray | tuple[ndarray, ndarray]:
-    """Sorted values, each once, or with ``axis`` 0 the rows; and where each is among them."""
+    """Sorted values, each once, or with ``axis`` 0 the rows; with ``return_inverse`` also where each is
+    among them."""
     listed = asarray(values)
     items = listed.flat
     if axis == 0:

@@ -115,6 +115,7 @@ class RoutedLinks(LinkModel):
             end = self.router.node_of(receiver[:, inside].ravel())
             sizes = np.tile(size[inside], len(self.offsets))
             by_network.append(self.router.loads(start, end, sizes))
+        # of each class of links its slowness, and its loads in every network
         for slower, *of_class in zip(self.slower, *by_network, strict=True):
             loads.append(np.concatenate([load * slower for load in of_class]))
         return loads
@@ -141,7 +142,7 @@ class RoutedLinks(LinkModel):
                 yield LinkUse(self.ports + use.number, resource, use.message, share)
 
     def to_all(self) -> list[Floats]:
-        """The loads of the base class, added up by switch, of which there are fewer than ranks."""
+        """Bytes as in the base class; summed up by switch, of which there are fewer than ranks."""
         endpoints = np.bincount(self.router.node_of(np.arange(self.endpoints)))
         loads = self.router.to_all(endpoints.astype(np.float64) * self.inside)
         # a byte to every rank but those behind the same endpoint

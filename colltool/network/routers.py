@@ -21,7 +21,7 @@ from colltool.network.wires import GraphWires, HyperXWires
 
 
 class Wire(NamedTuple):
-    """All links of one kind."""
+    """All links of one kind, such as those of an axis; a link has a number, its place in ``Bps``."""
 
     name: str
     Bps: Floats  # bytes/s of each, one direction, shape (links,); 0: no such link
@@ -93,7 +93,7 @@ class GraphRouter(Router):
         return endpoints
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """Moves all messages one link further per iteration."""
+        """Yield the links of all messages, moving each one link further per iteration."""
         message = np.flatnonzero(src != dst)
         here = src[message]
         share = np.ones(len(message))
@@ -135,7 +135,8 @@ class GraphRouter(Router):
     @cached_property
     def _levels(self) -> list[tuple[Indices, Indices, Floats]]:
         """For each distance to the destination, the largest first: links, destinations, and the
-        share of a node's bytes for that destination that takes the link."""
+        share of a node's bytes for that destination that takes the link; shape (k,) each, with an element
+        for every link that leads closer to a destination."""
         # All pairs of a link and a destination that it leads closer to; the comparison has the shape
         # (links, destinations).
         link, target = np.nonzero(self.distance[self.dst] < self.distance[self.src])

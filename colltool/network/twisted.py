@@ -76,7 +76,9 @@ def distances(axes: tuple[Axis, ...]) -> Distances:
         if axis.twist:
             longer = Counter[tuple[int, int]]()
             for ((even, odd), count), place in product(short_places.items(), range(k)):
-                back = k - place  # the other way, by the wraparound: even becomes odd
+                # The other way round is by the wraparound, so that even becomes odd: to place 1 of 4 it is
+                # one link, or three with one wraparound more.
+                back = k - place
                 longer[min(even + place, odd + back), min(odd + place, even + back)] += count
             short_places = longer
         else:

@@ -23,7 +23,9 @@ class _ShortestPaths(NamedTuple):
     """The shortest paths from rank 0 to every rank, as signed links along each axis: (1, -2) is one
     link up the first axis and two down the second."""
 
-    links: Indices  # shape (paths, N, axes); rows from a rank's count on are unused
+    links: (
+        Indices  # shape (most paths to a rank, N, axes); rows from a rank's count on are unused, 0
+    )
     counts: Indices  # paths to each rank, shape (N,)
 
 

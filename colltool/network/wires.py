@@ -86,7 +86,7 @@ class GraphWires(NamedTuple):
 
     @property
     def occupied(self) -> int:
-        """The number of nodes that have endpoints."""
+        """The number of nodes that have endpoints; they are the first nodes."""
         return self.endpoints
 
     @property
@@ -154,7 +154,7 @@ class GraphWires(NamedTuple):
 
     def _cut_Bps(self, after: int) -> float:
         """Bytes/s from the endpoints before ``after`` to all others, with each switch on the side
-        where that is least."""
+        where that is least. A bound from above where switches join switches in a large graph."""
         ends = self.endpoints
         between_switches = any(edge.src >= ends and edge.dst >= ends for edge in self.edges)
         if between_switches and self.nodes <= _MOST_FLOW_NODES:
@@ -169,12 +169,14 @@ class GraphWires(NamedTuple):
                 side = 0 if edge.src < after else 1
                 into_switches.setdefault(edge.dst, [0.0, 0.0])[side] += edge.Bps
         if between_switches:
-            # A bound: with all switches on the far side no link between them crosses the cut.
+            # Any placing of switches bounds the least cut; with all of them on the far side no link
+            # between them crosses.
             return direct + sum(near_Bps for near_Bps, _ in into_switches.values())
         return direct + sum(min(sides) for sides in into_switches.values())
 
     def _least_cut_Bps(self, after: int) -> float:
-        """Bytes/s over the least cut between the endpoints before ``after`` and all others."""
+        """Bytes/s over the least cut between the endpoints before ``after`` and all others: by a maximum
+        flow, exact but for rounding up by less than a millionth of the slowest link each."""
         # Flows are whole numbers: a millionth of the slowest link, rounded up.
         unit = min(edge.Bps for edge in self.edges) / 2**20
         links: Capacities = {node: {} for node in range(self.nodes)}
@@ -221,15 +223,15 @@ class HyperXWires(NamedTuple):
     @property
     def between_ranks(self) -> GraphWires | None:
         """The links between endpoints as a graph; None where they have ports at switches or are
-        more than the nodes. A list of all of them: of large ones ask first how many they are."""
+        more than the nodes. It lists every link: ask :attr:`links` first how many they are."""
         if not self.joins_ranks:
             return None
         edges = []
-        stride = 1
+        stride = 1  # nodes from one place of the axis to the next
         for size, rate, alpha_s in zip(self.shape, self.Bps, self.alpha_s, strict=True):
             for node in range(self.endpoints):
                 place = node // stride % size
-                start = node - place * stride
+                start = node - place * stride  # the first node of its line
                 for other in range(start, start + size * stride, stride):
                     if node != other < self.endpoints:
                         edges.append(Edge(node, other, rate, alpha_s))
@@ -250,11 +252,11 @@ class HyperXWires(NamedTuple):
         """Cuts around the first node, and around the first 1, 2 ... slices across each axis; only those
         with endpoints on both sides."""
         hosts = max(1, self.hosts)
-        # Bandwidth out of a node along each axis.
+        # Bytes/s out of a node along each axis.
         node_Bps = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
         if hosts < self.endpoints:
             yield CutSide(0, hosts, sum(node_Bps))
-        slice_nodes = 1
+        slice_nodes = 1  # nodes of a slice across the axis: all places on the axes before it
         for axis, (size, rate) in enumerate(zip(self.shape, self.Bps, strict=True)):
             later_axes_Bps = sum(node_Bps[axis + 1 :])
             # A slice of the first axis is a node, whose cut is there.
@@ -360,7 +362,7 @@ class DragonflyWires(NamedTuple):
         dragonfly+ the spine.
 
         The cables of a group are distributed evenly over its gateways, in the order of the distance
-        to the other group.
+        to the other group, counted upwards. The two groups are different.
         """
         port = ((other - group) % self.groups - 1) * self.cables + cable
         return port * self.gateways // ((self.groups - 1) * self.cables)
@@ -389,8 +391,9 @@ class DragonflyWires(NamedTuple):
             yield CutSide(first, after, self._leaving_switch_Bps(first // self.hosts))
 
     def leaving_Bps(self, switches: int) -> float:
-        """Bytes/s of all links that leave the first switches. These are whole groups and part of
-        the next one, whose spines count on the side where that gives least."""
+        """Bytes/s of all links that leave the first ``switches`` of the network (leaves where there are
+        spines). These are whole groups and part of the next one, whose spines count on the side where
+        that gives least."""
         whole, part = divmod(switches, self.switches)
         pair_Bps = self.cables * self.global_Bps  # between two groups
         if not part:
@@ -458,7 +461,7 @@ Wires = GraphWires | HyperXWires | DragonflyWires
 
 def shared(wires: Wires | None, factor: float) -> Wires | None:
     """The wiring with bandwidths times a factor where ranks share its links, unchanged where each
-    rank has a copy of them."""
+    rank has a copy of them; None stays None."""
     if wires is None or not wires.has_ports:
         return wires
     return wires.scaled(factor)

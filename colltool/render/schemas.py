@@ -38,7 +38,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = packaged_toml(Path(__file__).parent / "do
 FILE_KINDS = {
     "fabric": "colltool.fabric.model:Fabric",
     "job": "colltool.training.files.job:JobFile",
-    "layout": "colltool.congestion.layout:LayoutFile",
+    "layout": "colltool.congestion.layout_file:LayoutFile",
     "library": "colltool.engines.files:LibraryFile",
     "ladder-file": "colltool.fabric.ladder:LadderFile",
     "machine": "colltool.machines.machine_file:MachineFile",

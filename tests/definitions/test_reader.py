@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from swept import swept
 
 from colltool.base.errors import ColltoolError
-from colltool.congestion.layout import Layout, LayoutFile, load_layout, read_layout
+from colltool.congestion.layout import load_layout, read_layout
+from colltool.congestion.layout_file import LayoutFile
+from colltool.congestion.layout_groups import Layout
 from colltool.congestion.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
 from colltool.definitions.places import path_of, place_at
 from colltool.definitions.reader import read
@@ -283,7 +285,7 @@ def test_a_check_beyond_the_model_sees_what_is_sound() -> None:
 
 
 def test_patterns_have_the_fields_of_their_files() -> None:
-    from colltool.congestion.layout import MapFile, PatternFile
+    from colltool.congestion.layout_file import MapFile, PatternFile
 
     for model, pattern, kinds in ((PatternFile, Pattern, KINDS), (MapFile, MapPattern, MAP_KINDS)):
         assert set(pattern._fields) == set(model.model_fields) - {"notes", "source"}

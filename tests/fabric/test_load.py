@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.congestion.layout import LayoutFile
+from colltool.congestion.layout_file import LayoutFile
 from colltool.definitions import yaml_text
 from colltool.definitions.places import place_at
 from colltool.definitions.source import MAX_ERRORS

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from small import read_source
 from swept import swept
 
-from colltool.congestion.layout import LayoutFile
+from colltool.congestion.layout_file import LayoutFile
 from colltool.definitions.json_schema import json_schema
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import shipped_fabrics, shipped_folder

@@ -76,7 +76,7 @@ def test_a_step_summed_by_switch_loads_what_its_messages_do(routing: Routing) ->
         size = np.ones(30) if routing == "adaptive" else rng.random(30)
         summed = router.loads(src, dst, size)
         if routing == "minimal":  # of few messages these are not summed
-            summed = router._minimal(router._traffic(src, dst, size))
+            summed = router._minimal_loads(router._traffic(src, dst, size))
         for one, other in zip(summed, Router.loads(router, src, dst, size), strict=True):
             assert one == pytest.approx(other, abs=1e-9), shape
 

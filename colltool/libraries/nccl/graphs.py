@@ -32,9 +32,9 @@ def ring_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     graph = collnet_graph(numbers, machine)
     limits = numbers.channels
     rate_GBps = graph.inside_GBps
-    slow = rate_GBps < limits["hopper_whole_below_GBps"]
-    whole = machine.from_hopper and slow and graph.channels > limits["hopper_whole_above"]
-    if whole or rate_GBps < limits["split_from_GBps"]:
+    is_slow = rate_GBps < limits["hopper_whole_below_GBps"]
+    stays_whole = machine.from_hopper and is_slow and graph.channels > limits["hopper_whole_above"]
+    if stays_whole or rate_GBps < limits["split_from_GBps"]:
         return graph
     return Graph(2 * graph.channels, rate_GBps / 2, rate_GBps / 2)
 
@@ -127,8 +127,13 @@ def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) ->
     if few and fast."""
     limits = numbers.channels
     doubled = 2 * ring.channels
-    fast = ring.inside_GBps > limits["twice_more_above_GBps"]
-    if machine.from_hopper and machine.nodes > 1 and fast and doubled < limits["twice_more_below"]:
+    is_fast = ring.inside_GBps > limits["twice_more_above_GBps"]
+    if (
+        machine.from_hopper
+        and machine.nodes > 1
+        and is_fast
+        and doubled < limits["twice_more_below"]
+    ):
         doubled *= 2
     return int(min(doubled, limits["most"]))
 

@@ -135,10 +135,10 @@ def _shipped() -> list[str]:
 
 def versions() -> list[str]:
     """The versions with data, shipped and the user's own, oldest first."""
-    return sorted({*_shipped(), *_USER_VERSIONS}, key=_number)
+    return sorted({*_shipped(), *_USER_VERSIONS}, key=_version_parts)
 
 
-def _number(version: str) -> tuple[int, ...]:
+def _version_parts(version: str) -> tuple[int, ...]:
     """A version for sorting: ``2.30`` is (2, 30)."""
     return tuple(map(int, version.split(".")))
 
@@ -183,7 +183,7 @@ def version_label(version: str) -> str:
 def nearest_version(requested: str) -> str:
     """The newest known one that is not newer, else the oldest."""
     parts = tuple(map(int, re.findall(r"\d+", requested)[:2]))
-    older = [version for version in versions() if _number(version) <= parts]
+    older = [version for version in versions() if _version_parts(version) <= parts]
     return older[-1] if older else versions()[0]
 
 
@@ -236,10 +236,16 @@ def add_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
 
 
 def _check_alike(shipped: Any, value: Any, path: KeyPath, at: Callable[[KeyPath], str]) -> None:
-    """Raise a ColltoolError at its place for a value of a user's file, or one inside it, that has
-    another form than the shipped one of the same key."""
+    """Raise a ColltoolError for a value of a user's file, or one inside it, that has another form than the
+    shipped one of the same key: another type, a key that is not there, a list of another length, a word
+    that no version has, a number out of range. Sources are free text.
 
-    def refuse(what: str, fix: str) -> ColltoolError:
+    Args:
+        path: keys of the file down to the value.
+        at: gives the place of such a path, for the error.
+    """
+
+    def error_here(what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=at(path), fix=fix)
 
     if path and path[-1] == "source":
@@ -247,7 +253,7 @@ def _check_alike(shipped: Any, value: Any, path: KeyPath, at: Callable[[KeyPath]
     match shipped:
         case dict():
             if not isinstance(value, dict):
-                raise refuse("expected a table", f"with {', '.join(shipped)}")
+                raise error_here("expected a table", f"with {', '.join(shipped)}")
             for key, inner in value.items():
                 if key not in shipped and key != "source":
                     raise ColltoolError(
@@ -258,18 +264,21 @@ def _check_alike(shipped: Any, value: Any, path: KeyPath, at: Callable[[KeyPath]
                 _check_alike(shipped.get(key), inner, (*path, key), at)
         case list():
             if not isinstance(value, list) or len(value) != len(shipped):
-                raise refuse(f"expected a list of {len(shipped)}", f"such as {shipped[:6]}")
+                raise error_here(f"expected a list of {len(shipped)}", f"such as {shipped[:6]}")
             for shipped_item, item in zip(shipped, value, strict=True):
                 _check_alike(shipped_item, item, path, at)
         case str():
+            # the words of a rule are fixed, whatever shipped versions use of them
             words = next((words for key, words in RULE_WORDS.items() if key in path), None)
             if not isinstance(value, str) or (words is not None and value not in words):
                 fix = f"one of {', '.join(words or (shipped,))}"
-                raise refuse(f"'{clipped(str(value))}' is not known", fix)
+                raise error_here(f"'{clipped(str(value))}' is not known", fix)
         case _:
             if not _is_like_number(shipped, value):
                 least = "above 0" if shipped > 0 else "from 0 on"
-                raise refuse(f"'{clipped(str(value))}' is no number {least}", f"such as {shipped}")
+                raise error_here(
+                    f"'{clipped(str(value))}' is no number {least}", f"such as {shipped}"
+                )
 
 
 def _is_like_number(shipped: float, value: Any) -> bool:
@@ -295,14 +304,14 @@ def _data(version: str) -> dict[str, Any]:
     if "like" not in tables:
         return tables
     base = _data(tables.pop("like"))
-    return base | {key: _merged(base.get(key), value) for key, value in tables.items()}
+    return base | {key: _merge(base.get(key), value) for key, value in tables.items()}
 
 
-def _merged(base: Any, value: Any) -> Any:
+def _merge(base: Any, value: Any) -> Any:
     """A value of the user in place of a shipped one; tables are merged key by key."""
     if not isinstance(base, dict) or not isinstance(value, dict):
         return value
-    return base | {key: _merged(base.get(key), inner) for key, inner in value.items()}
+    return base | {key: _merge(base.get(key), inner) for key, inner in value.items()}
 
 
 def tuned(version: str) -> tuple[Primitive, ...]:

@@ -40,8 +40,8 @@ class Piece(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """An algorithm under a protocol: its pieces, ascending; empty, with a reason, if NCCL cannot
-    run it."""
+    """An algorithm under a protocol, one of NCCL's *ways* to run a call: its pieces, ascending by size,
+    the first from 1 byte on. No pieces, but a reason, if NCCL cannot run it."""
 
     algorithm: str
     protocol: str
@@ -89,6 +89,7 @@ def pick(hardware: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
 
 def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
     """The least of estimates of one size, the first of equals; one of them must be of what can run."""
+    # seconds are never None here: ``or`` is for the type checker
     runnable = [way for way in ways if way.seconds is not None]
     return min(runnable, key=lambda way: float(way.seconds or 0.0))
 
@@ -103,7 +104,7 @@ def picks(hardware: Hardware, primitive: Primitive, sizes: Iterable[float]) -> l
 def picked_ways(
     hardware: Hardware, primitive: Primitive, sizes: Sequence[float]
 ) -> list[Combination]:
-    """The algorithm and protocol of :func:`pick` at each of many sizes."""
+    """The algorithm and protocol of :func:`pick` at each of many sizes, in bytes and in any order."""
     ways = [way for way in pieces(hardware, primitive) if way.pieces]
     if len(sizes) > _FEW_SIZES:
         import numpy as np
@@ -128,7 +129,11 @@ def picked_ways(
 @lru_cache(maxsize=256)
 def pieces(hardware: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
-    byte on."""
+    byte on.
+
+    Raises:
+        ColltoolError: NCCL does not choose for this primitive.
+    """
     if primitive not in hardware.constants.algorithms:
         tuned = ", ".join(collective.label for collective in hardware.constants.algorithms)
         raise ColltoolError(
@@ -149,7 +154,7 @@ def switch_points(hardware: Hardware, primitive: Primitive) -> tuple[SwitchPoint
     # between two starts every way is a line
     for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
         lines = [_piece(way, start) for way in ways]
-        for from_bytes, index in _lowest(lines, start, end):
+        for from_bytes, index in _lower_envelope(lines, start, end):
             point = SwitchPoint(from_bytes, ways[index].algorithm, ways[index].protocol)
             # two lines meet where a piece starts: only the second counts
             if points and points[-1].from_bytes == from_bytes:
@@ -163,7 +168,9 @@ def switch_points(hardware: Hardware, primitive: Primitive) -> tuple[SwitchPoint
 CACHE_CLEARS += [pieces.cache_clear, switch_points.cache_clear]
 
 
-def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
+def _lower_envelope(
+    lines: Sequence[Piece], start: float, end: float
+) -> Iterable[tuple[float, int]]:
     """The lower envelope of lines between two sizes, as (from, index); the first of equals.
 
     10 us + 2 ns a byte and 20 us + 1 ns a byte: (1, 0), (10000, 1).
@@ -253,7 +260,13 @@ def _estimate(way: Combination, size: Number) -> NcclEstimate:
     else:
         _, latency_s, s_per_byte = _piece(way, float(size))
     seconds = latency_s + s_per_byte * size
-    return NcclEstimate(way.algorithm, way.protocol, seconds, latency_s, 1 / s_per_byte)
+    return NcclEstimate(
+        way.algorithm,
+        way.protocol,
+        seconds=seconds,
+        latency_s=latency_s,
+        bandwidth_Bps=1 / s_per_byte,
+    )
 
 
 def _check(size: Number) -> None:

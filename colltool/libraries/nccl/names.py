@@ -4,7 +4,13 @@ An NCCL algorithm has three spellings: ``nvls_tree`` in tuner files and in this 
 in NCCL's documentation and logs (:data:`ALGORITHM_NAMES`), and the schedule of ours that prices it, a
 *spec* as ``--algorithm`` takes it (``hierarchical:in-network/double-binary-tree``). Which spec depends
 on how the ranks lie on their nodes, so each look-up is there twice: for the Hardware of NCCL's cost
-model, and for a group placed on a fabric.
+model, and for a group placed on a fabric. Nothing found is an empty text throughout.
+
+- From NCCL's algorithm to the spec: :func:`spec_of` on hardware, :func:`spec_on` on a placed group.
+- From a spec to NCCL's documented name: :func:`name_of`, :func:`name_on`; to its algorithms on groups of
+  any shape: :func:`algorithms_of`.
+- From what a user typed to NCCL's algorithm, and to its protocol: :func:`nccl_algorithm`,
+  :func:`protocol_of`. What may be typed: :func:`algorithms_named`.
 """
 
 from __future__ import annotations

@@ -3,11 +3,16 @@
 Read from the end: a version's data names the row of :data:`RULES` that computes with its numbers, and
 a row is the functions of this module, each of which a version may replace
 (``Rules(latency_terms=...)``). :mod:`colltool.libraries.nccl.model` calls them for one algorithm
-under one protocol, both spelled as in NCCL's tuner files, on one :class:`Hardware`; the numbers are
-those of :class:`Constants`, whose keys a version's file explains.
+under one protocol (``ll``, ``ll128``, ``simple``), both spelled as in NCCL's tuner files, on one
+:class:`Hardware`; the numbers are those of :class:`Constants`, whose keys a version's file explains.
 
 Bandwidth is bytes of the call over its time, GB/s; latency in us. P ranks on N nodes, p = P/N on
 each; hop and net are the latencies of a hop inside a node and between nodes.
+
+Of :class:`Hardware`: a :class:`Graph` is what the search found for a pattern, a number of ``channels`` and
+the GB/s of each, ``inside`` a node and ``across`` nodes; an algorithm without a graph of its own has the
+ring's. ``tree_levels`` is floor(log2(N)). ``column`` is the place, by the number of nodes, in rows of
+limits that the file gives by GPU.
 
 Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/init.cc.
 """
@@ -125,8 +130,13 @@ def bandwidth_GBps(
 
 def bus_GBps(hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
     """The bandwidth of the channels, less what the protocol, per-channel limits and the pattern
-    cost."""
+    cost.
+
+    CollNet's algorithms count the rate inside a node alone; CollNet direct is slowed by ranks that share a
+    channel, and for an all-gather or reduce-scatter bound by a share of the rate between nodes.
+    """
     share = hardware.constants.share
+    graph = hardware.graph_of(algorithm)
     match algorithm:
         case "ring":
             return _ring_GBps(hardware, protocol)
@@ -135,19 +145,19 @@ def bus_GBps(hardware: Hardware, primitive: Primitive, algorithm: str, protocol:
         case "nvls" | "nvls_tree":
             return _nvls_GBps(hardware, primitive, algorithm)
         case "pat":
-            return _channels_GBps(hardware, hardware.graph_of("pat"), "pat") * share["pat"]
-    graph = hardware.graph_of(algorithm)
-    if algorithm == "collnet_chain":
-        return graph.channels * graph.inside_GBps
-    assert algorithm == "collnet_direct"
-    if primitive is not AR:
-        across = share["collnet_direct_gather_across"] * graph.across_GBps
-        return hardware.ranks_per_node * min(graph.inside_GBps, across)
-    # NCCL's own form of (ratio + 1) / 2, kept for the last digit.
-    ratio = hardware.ranks_per_node / graph.channels
-    slowdown = ratio - (ratio - 1) / 2
-    reached = share["collnet_direct_from_hopper"] if hardware.from_hopper else 1.0
-    return graph.channels * graph.inside_GBps / slowdown * reached
+            return _channels_GBps(hardware, graph, "pat") * share["pat"]
+        case "collnet_chain":
+            return graph.channels * graph.inside_GBps
+        case "collnet_direct" if primitive is AR:
+            # NCCL's own form of (ratio + 1) / 2, kept for the last digit.
+            ratio = hardware.ranks_per_node / graph.channels
+            slowdown = ratio - (ratio - 1) / 2
+            reached = share["collnet_direct_from_hopper"] if hardware.from_hopper else 1.0
+            return graph.channels * graph.inside_GBps / slowdown * reached
+        case "collnet_direct":
+            across = share["collnet_direct_gather_across"] * graph.across_GBps
+            return hardware.ranks_per_node * min(graph.inside_GBps, across)
+    raise AssertionError(algorithm)
 
 
 def _ring_GBps(hardware: Hardware, protocol: str) -> float:
@@ -197,8 +207,8 @@ def _ll_most_GBps(hardware: Hardware) -> float:
 def _channels_GBps(hardware: Hardware, graph: Graph, algorithm: str) -> float:
     """Bandwidth of all channels of a graph, at the rate that the version takes for an algorithm.
 
-    On one node that inside it. On several, by ``bandwidth_from``: ``across`` that between nodes,
-    ``inside`` the same but on two nodes that inside, ``min`` the lower of both.
+    On one node that is the rate inside. On several the rule ``bandwidth_from`` says: ``across``, the rate
+    between nodes; ``inside``, the rate inside on two nodes and between nodes on more; ``min``, the lower.
     """
     rule = hardware.constants.rule["bandwidth_from"][algorithm]
     rate = graph.across_GBps
@@ -211,7 +221,8 @@ def _channels_GBps(hardware: Hardware, graph: Graph, algorithm: str) -> float:
 
 def _nvls_GBps(hardware: Hardware, primitive: Primitive, algorithm: str) -> float:
     """The bandwidth of the channels of NVLS or NVLSTree: the lower of a channel's inside a node and
-    between nodes, times their number."""
+    between nodes, times their number. Inside a node one channel less counts, and NVLSTree has a limit;
+    between two nodes NVLSTree counts twice: all as NCCL has it."""
     numbers = hardware.constants
     graph = hardware.nvls_graph
     # why_not refuses NVLS without
@@ -237,7 +248,8 @@ def _ring_steps(hardware: Hardware, primitive: Primitive) -> int:
 
 
 class LatencyTerm(NamedTuple):
-    """A part of a call's latency, ``times`` of ``us`` microseconds: 14 hops inside a node of 0.6 us."""
+    """A part of a call's latency, ``times`` of ``us`` microseconds: 14 hops inside a node of 0.6 us.
+    ``name`` says in output what is counted."""
 
     name: str
     times: float
@@ -250,6 +262,7 @@ def latency_terms(
     """The terms of a call's latency, before the ring's :func:`plateau`.
 
     base is a launch by algorithm and protocol, net a hop between nodes with what the NICs add to it.
+    Numbers below are 2.30's.
 
     - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) for an all-reduce,
       else P-1; between 2(N-1) or N-1; host: what the CPU adds to a step across nodes. A broadcast
@@ -271,6 +284,7 @@ def latency_terms(
     waits = 2 if protocol == "simple" else 1
     net_us += waits * hardware.graph_of(algorithm).latency_us
     inside_us = numbers.hop_us(hardware.link_of(algorithm), algorithm, protocol)
+    # a hop of each kind; the algorithm says below how many
     inside = LatencyTerm("hops inside a node", 1, inside_us)
     between = LatencyTerm("hops between nodes", 1, net_us)
     match algorithm:
@@ -325,7 +339,8 @@ def corrections(
     sizes.
 
     They are for all-reduce by trees, and by NVLSTree on Blackwell with x86 hosts. From ``first_bytes``
-    on there is one for each doubling of the size, and 1 after the last.
+    on there is one for each doubling of the size, and 1 after the last. An algorithm uses as many of
+    the protocol's row as its ``..._steps`` say.
     """
     table = hardware.constants.size_correction
     x86_blackwell = hardware.gpu == "blackwell" and hardware.constants.cpu[hardware.cpu].x86
@@ -334,8 +349,8 @@ def corrections(
         return {}
     steps = table[f"{algorithm}_steps"]
     first = float(table["first_bytes"])
-    shares = [*table[protocol][:steps], 1.0]
-    return {first * 2**step: share for step, share in enumerate(shares)}
+    factors = [*table[protocol][:steps], 1.0]
+    return {first * 2**step: factor for step, factor in enumerate(factors)}
 
 
 def plateau(
@@ -346,9 +361,9 @@ def plateau(
     if (primitive, algorithm, protocol) != (AR, "ring", "simple") or hardware.nodes == 1:
         return {}
     limit = hardware.constants.plateau
-    return {
-        float(limit["bytes"] * hardware.channels * hardware.ranks): limit["factor"][hardware.gpu]
-    }
+    # ``bytes`` are those of a rank's part on one channel
+    from_bytes = float(limit["bytes"] * hardware.channels * hardware.ranks)
+    return {from_bytes: limit["factor"][hardware.gpu]}
 
 
 BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]

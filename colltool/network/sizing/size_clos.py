@@ -195,17 +195,20 @@ def clos_plan(
 
 
 def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
-    """Refuse levels that no Clos has here, and oversubscriptions that fit no level."""
+    """Raise ColltoolError for levels that no Clos has here, and oversubscriptions that fit no level."""
     if levels is not None and not 1 <= levels <= len(LEVELS):
-        what = f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}"
-        raise ColltoolError(what, argument="levels", fix="or leave it out")
+        raise ColltoolError(
+            f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}",
+            argument="levels",
+            fix="or leave it out",
+        )
     most_hops = (levels or len(LEVELS)) - 1
     if len(hops) > most_hops:
-        what = (
+        raise bad_oversubscription(
             f"{most_hops + 1} levels have {counted(most_hops, 'ratio')} below the top, got"
-            f" {len(hops)}"
+            f" {len(hops)}",
+            "give one for each level with uplinks, bottom up",
         )
-        raise bad_oversubscription(what, "give one for each level with uplinks, bottom up")
     for hop in hops:
         if not isinstance(hop, Split) and not hop >= 1:
             raise bad_oversubscription(
@@ -216,8 +219,12 @@ def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
 def _fewest_switches(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
 ) -> tuple[Sequence[Hop], RailWiring]:
-    """The wiring with the fewest switches, of equal ones that of fewer levels, and before it its hops:
-    those that are asked for, and 1 above them."""
+    """The hops and the wiring with the fewest switches, of equal ones those of fewer levels. Hops are those
+    that are asked for, then 1.0 for each further level.
+
+    Raises:
+        ColltoolError: no number of levels joins the ports.
+    """
     # ports that are typed for a level ask for the level above it
     fewest_levels = 1
     for number, hop in enumerate(hops, start=1):
@@ -249,15 +256,12 @@ def _fewest_switches(
 
 
 def _check_leaf(down: int, ratio: float, radix: int) -> None:
-    """Refuse a leaf whose ports down and up are more than the switch has."""
+    """Raise ColltoolError for a leaf whose ports down and up are more than the switch has."""
     up = max(1, ceil(down / ratio - 1e-9))
     if down + up > radix:
-        what = (
-            f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
-            " the switch"
-        )
         raise ColltoolError(
-            what,
+            f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
+            " the switch",
             argument="radix",
             fix="use a smaller group, a larger radix, or more oversubscription",
         )
@@ -268,7 +272,9 @@ def _stages(
 ) -> tuple[ClosLevel, ...]:
     """The levels that have switches; one below an empty top keeps the uplinks it was bought with.
 
-    ``ports``: of all endpoints, on all rails, which are the cables to the first level.
+    Args:
+        ports: of all endpoints, on all rails, which are the cables to the first level.
+        names: of the levels, bottom up; at least as many.
     """
     splits = [*wiring.splits, Split(radix, 0, ratio=1.0)]
     # a leaf is reached by single cables of endpoints
@@ -298,7 +304,8 @@ def _stages(
 def _split_notes(
     wiring: RailWiring, stages: Sequence[ClosLevel], radix: int, every_hop: Sequence[Hop]
 ) -> Iterator[str]:
-    """Where the ports of a switch differ from the request, or are left over."""
+    """Sentences on where the ports of a switch differ from the request, or are left over. Ports that were
+    typed are as asked."""
     for stage, split, hop in zip(stages, wiring.splits, every_hop, strict=False):
         if isinstance(hop, Split):
             continue
@@ -315,7 +322,8 @@ def _split_notes(
 def _spread_notes(
     wiring: RailWiring, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
 ) -> Iterator[str]:
-    """What is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint there."""
+    """Sentences on what is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint
+    there."""
     leaf, top = stages[0], stages[-1]
     rail = " on a rail" if leaf.switches > leaf.per_rail else ""
     if wiring.splits and on_rail % leaf.down_ports:
@@ -346,22 +354,31 @@ def _spread_notes(
 
 
 def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
-    """Refuse endpoints, ports of each, ports of a switch and rails that are none, too many or do
-    not fit each other."""
+    """Raise ColltoolError for endpoints, ports of each, ports of a switch and rails that are none, too many
+    or do not fit each other."""
     check_at_least_one(endpoints=endpoints, ports=ports, rails=rails)
     if endpoints * ports > MOST_ENDPOINTS:
-        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
-        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
+        raise ColltoolError(
+            f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}",
+            argument="endpoints",
+            fix="size one part of it",
+        )
     if rails > endpoints * ports:
-        what = f"{quote(rails)} rails are more than the {endpoints * ports} endpoint ports"
-        raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
+        raise ColltoolError(
+            f"{quote(rails)} rails are more than the {endpoints * ports} endpoint ports",
+            argument="rails",
+            fix=f"at most {endpoints * ports}",
+        )
     if not 2 <= radix <= MOST_PORTS:
-        what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
-        raise ColltoolError(what, argument="radix", fix=f"write {argument_text('radix', 64)}")
+        raise ColltoolError(
+            f"a switch has 2 to {MOST_PORTS} ports, got {radix}",
+            argument="radix",
+            fix=f"write {argument_text('radix', 64)}",
+        )
 
 
 def check_at_least_one(**counts: int) -> None:
-    """Refuse a count below 1; its keyword is the argument that the error names."""
+    """Raise ColltoolError for a count below 1; its keyword is the argument that the error names."""
     for name, count in counts.items():
         if count < 1:
             raise ColltoolError(

@@ -6,8 +6,8 @@ than ``oversubscription`` times its rate under uniform traffic: every endpoint s
 full rate, on minimal routes. At 1 the bisection is then at least half of what half of the endpoints
 inject, which is enough for uniform traffic; a Clos at 1:1 has all of it.
 
-:func:`direct_plan` is the entry. Each topology has a search (``_dragonfly``, ``_dragonfly_plus``,
-``_hyperx``) that returns the best network of one rail, a function that builds the network of a given
+:func:`direct_plan` is the entry. Each topology has a search (``_best_dragonfly``, ``_best_dragonfly_plus``,
+``_best_hyperx``) that returns the best network of one rail, a function that builds the network of a given
 shape (``_dragonfly_of`` ...), and one that lists its levels (``_group_levels``, ``_hyperx_levels``).
 
 Sources: J. Kim, W. Dally, S. Scott, D. Abts,
@@ -38,12 +38,13 @@ _ROUNDED = 1e-9  # tolerance for ratios of integers before they are rounded up
 
 @dataclass(frozen=True)
 class DirectLevel:
-    """Switches of a kind with the cables below them, or cables of a kind between switches."""
+    """A row of the plan's table: switches of a kind with the cables below them, or cables of a kind
+    between switches, with no switches of their own."""
 
     name: str
     switches: int  # on all rails
     ports: int  # of one switch that the cables use, at most
-    others: int  # switches or groups at the other ends of one switch's cables
+    others: int  # endpoints' ports, switches or groups at the other ends of one switch's cables
     parallel: int  # cables to each of these
     cables: int  # on all rails
     load: float  # of the busiest cable under uniform traffic, over its rate
@@ -72,7 +73,8 @@ class DirectPlan:
 
     @property
     def oversubscription(self) -> float:
-        """The load of the busiest cable between switches."""
+        """The load of the busiest cable between switches, over its rate; 0 where there are none."""
+        # the first level is the endpoints'
         return max((level.load for level in self.levels[1:]), default=0.0)
 
     @property
@@ -146,21 +148,26 @@ def direct_plan(
     """
     check_counts(endpoints, ports, radix, rails)
     if endpoints > MAX_RANKS:
-        what = f"{endpoints} endpoints are more than {MAX_RANKS}"
-        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
+        raise ColltoolError(
+            f"{endpoints} endpoints are more than {MAX_RANKS}",
+            argument="endpoints",
+            fix="size one part of it",
+        )
     if ports % rails:
-        what = f"{rails} rails do not divide the {ports} ports of an endpoint"
-        fix = f"write {argument_text('rails', 1)}, or a number that divides {ports}"
-        raise ColltoolError(what, argument="rails", fix=fix)
+        raise ColltoolError(
+            f"{rails} rails do not divide the {ports} ports of an endpoint",
+            argument="rails",
+            fix=f"write {argument_text('rails', 1)}, or a number that divides {ports}",
+        )
     request = _RailRequest(endpoints, ports // rails, radix, most)
     network = _search(topology, request)
     if network is None:
-        what = (
+        raise ColltoolError(
             f"no {_NAMES[topology]} of {radix}-port switches joins {endpoints * request.unit} ports"
-            f" at {most:g}:1"
+            f" at {most:g}:1",
+            argument="endpoints",
+            fix="use a larger radix, more rails, or more oversubscription",
         )
-        fix = "use a larger radix, more rails, or more oversubscription"
-        raise ColltoolError(what, argument="endpoints", fix=fix)
     return _plan(topology, request, rails, network)
 
 
@@ -168,11 +175,11 @@ def _search(topology: Direct, request: _RailRequest) -> _RailNetwork | None:
     """The best network of one rail; None where there is none."""
     match topology:
         case "dragonfly":
-            return _dragonfly(request)
+            return _best_dragonfly(request)
         case "dragonfly_plus":
-            return _dragonfly_plus(request)
+            return _best_dragonfly_plus(request)
         case "hyperx":
-            return _hyperx(request)
+            return _best_hyperx(request)
         case _:
             assert_never(topology)
 
@@ -220,6 +227,7 @@ def _hops(topology: Direct, network: _RailNetwork) -> int:
 
 def _tier(topology: Direct, network: _RailNetwork) -> dict[str, object]:
     """The keys of a tier in a fabric file that describe a network."""
+    # of each kind of cable in the order of the network: each axis, or local and global
     links = [{"links": count} for count in network.parallel]
     tier: dict[str, object] = {"topology": topology, "hosts": network.hosts}
     if topology == "hyperx":
@@ -276,18 +284,18 @@ def _local_load(
 
 
 def _fewest_nodes(best: _RailNetwork | None) -> float:
-    """Switches of the best network so far; infinite before one is found."""
+    """Switches of the best network so global_cables; infinite before one is found."""
     return best.nodes if best else inf
 
 
-def _better(network: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
-    """The better of two networks, the first found of equals."""
+def _better_network(network: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
+    """The better of two networks, of equal ones ``best``; None if both are."""
     if network is None or best is None:
         return network or best
     return network if network.cost < best.cost else best
 
 
-def _dragonfly(request: _RailRequest) -> _RailNetwork | None:
+def _best_dragonfly(request: _RailRequest) -> _RailNetwork | None:
     """The best dragonfly, by search over the switches of a group and the number of groups."""
     best: _RailNetwork | None = None
     for switches in range(1, request.radix + 1):
@@ -298,7 +306,7 @@ def _dragonfly(request: _RailRequest) -> _RailNetwork | None:
         while switches * groups <= _fewest_nodes(best) and groups - 1 <= switches * request.radix:
             network = _dragonfly_of(request, switches, groups)
             if network:
-                best = _better(network, best)
+                best = _better_network(network, best)
                 break
             groups += 1
     return best
@@ -312,24 +320,34 @@ def _dragonfly_of(request: _RailRequest, switches: int, groups: int) -> _RailNet
     """
     hosts = request.hosts_at(switches * groups)
     host_ports = hosts * request.unit
-    far = request.cables_for(switches * host_ports / groups if groups > 1 else 0)
+    global_cables = request.cables_for(switches * host_ports / groups if groups > 1 else 0)
     local = request.cables_for(
-        _local_load(host_ports, switches=switches, spines=0, groups=groups, parallel=far)
+        _local_load(host_ports, switches=switches, spines=0, groups=groups, parallel=global_cables)
     )
-    if host_ports + (switches - 1) * local + _out_of_group(groups, far, switches) > request.radix:
+    if (
+        host_ports + (switches - 1) * local + _out_of_group(groups, global_cables, switches)
+        > request.radix
+    ):
         return None
-    cables = groups * comb(switches, 2) * local + comb(groups, 2) * far
-    return _RailNetwork(switches * groups, cables, hosts, (switches, groups), (local, far))
+    cables = groups * comb(switches, 2) * local + comb(groups, 2) * global_cables
+    return _RailNetwork(
+        switches * groups,
+        cables=cables,
+        hosts=hosts,
+        shape=(switches, groups),
+        parallel=(local, global_cables),
+    )
 
 
-def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
+def _best_dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
     """The best dragonfly+, by search over the leaves of a group and the number of groups."""
     best: _RailNetwork | None = None
     for leaves in range(1, request.radix + 1):
         groups = ceil(request.endpoints / (leaves * request.most_hosts(request.radix)))
+        # More groups may need fewer spines in each: all are tried that may be no larger than the best.
         while (leaves + 1) * groups <= _fewest_nodes(best) and groups - 1 <= request.radix**2:
             network = _dragonfly_plus_of(request, leaves, groups, _fewest_nodes(best))
-            best = _better(network, best)
+            best = _better_network(network, best)
             groups += 1
     return best
 
@@ -342,28 +360,39 @@ def _dragonfly_plus_of(
     hosts = request.hosts_at(leaves * groups)
     host_ports = hosts * request.unit
     # Uniform traffic: each pair of groups has an equal part of it.
-    far = request.cables_for(leaves * host_ports / groups if groups > 1 else 0)
+    global_cables = request.cables_for(leaves * host_ports / groups if groups > 1 else 0)
     # Ports that all spines of a group need: for what leaves do not keep to themselves, and for cables.
-    spine_ports = (leaves - 1 / groups) * host_ports / request.most_load + (groups - 1) * far
+    spine_ports = (leaves - 1 / groups) * host_ports / request.most_load + (
+        groups - 1
+    ) * global_cables
     fewest_spines = max(1, ceil(spine_ports / request.radix - _ROUNDED))
     # A leaf has a cable to each spine.
     for spines in range(fewest_spines, request.radix - host_ports + 1):
         if (leaves + spines) * groups > most_switches:
             break
         local = request.cables_for(
-            _local_load(host_ports, switches=leaves, spines=spines, groups=groups, parallel=far)
+            _local_load(
+                host_ports, switches=leaves, spines=spines, groups=groups, parallel=global_cables
+            )
         )
         at_leaf = host_ports + spines * local
-        at_spine = leaves * local + _out_of_group(groups, far, spines)
+        at_spine = leaves * local + _out_of_group(groups, global_cables, spines)
         if max(at_leaf, at_spine) <= request.radix:
             nodes = (leaves + spines) * groups
-            cables = groups * leaves * spines * local + comb(groups, 2) * far
-            return _RailNetwork(nodes, cables, hosts, (leaves, groups), (local, far), spines)
+            cables = groups * leaves * spines * local + comb(groups, 2) * global_cables
+            return _RailNetwork(
+                nodes,
+                cables=cables,
+                hosts=hosts,
+                shape=(leaves, groups),
+                parallel=(local, global_cables),
+                spines=spines,
+            )
     return None
 
 
 def _endpoint_level(request: _RailRequest, network: _RailNetwork, name: str) -> DirectLevel:
-    """The row of the switches that have endpoints."""
+    """The row of the switches that have endpoints, and of the endpoints' cables."""
     host_ports = network.hosts * request.unit
     return DirectLevel(
         name,
@@ -377,14 +406,17 @@ def _endpoint_level(request: _RailRequest, network: _RailNetwork, name: str) -> 
 
 
 def _group_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[DirectLevel]:
-    """The switches and cables of a dragonfly, from the endpoints up."""
+    """The rows of a dragonfly or dragonfly+, from the endpoints up: their switches, cables inside groups,
+    cables between groups."""
     switches, groups = network.shape
-    local, far = network.parallel
+    local, global_cables = network.parallel
     spines = network.spines
     host_ports = network.hosts * request.unit
     all_switches = switches * groups
     load = (
-        _local_load(host_ports, switches=switches, spines=spines, groups=groups, parallel=far)
+        _local_load(
+            host_ports, switches=switches, spines=spines, groups=groups, parallel=global_cables
+        )
         / local
     )
     yield _endpoint_level(request, network, "leaf" if spines else "switch")
@@ -408,18 +440,18 @@ def _group_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[Dire
     yield DirectLevel(
         "global",
         switches=0,
-        ports=_out_of_group(groups, far, spines or switches),
+        ports=_out_of_group(groups, global_cables, spines or switches),
         others=groups - 1,
-        parallel=far,
-        cables=comb(groups, 2) * far,
-        load=all_switches * host_ports / groups**2 / far if groups > 1 else 0.0,
+        parallel=global_cables,
+        cables=comb(groups, 2) * global_cables,
+        load=all_switches * host_ports / groups**2 / global_cables if groups > 1 else 0.0,
     )
 
 
 # HyperX: switches along axes.
 
 
-def _hyperx(request: _RailRequest) -> _RailNetwork | None:
+def _best_hyperx(request: _RailRequest) -> _RailNetwork | None:
     """The best HyperX, by search over all shapes of up to :data:`MOST_AXES` axes, sizes
     ascending."""
     best: _RailNetwork | None = None
@@ -435,7 +467,7 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
         while size - 1 <= ports_left and nodes * size <= _fewest_nodes(best):
             network = _hyperx_of(request, (*shape, size))
             if network:
-                best = _better(network, best)
+                best = _better_network(network, best)
                 break
             size += 1
         # As an axis before others, which are at least as long.
@@ -450,7 +482,10 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
 
 
 def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | None:
-    """The HyperX of this shape; None where a switch lacks the ports."""
+    """The HyperX of this shape; None where a switch lacks the ports.
+
+    Along an axis of n switches each sends 1/n of its endpoints' uniform traffic to each other.
+    """
     nodes = prod(shape)
     hosts = request.hosts_at(nodes)
     host_ports = hosts * request.unit
@@ -466,11 +501,11 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
         cables += nodes * ports // 2
     if free_ports < 0:
         return None
-    return _RailNetwork(nodes, cables, hosts, shape, tuple(parallel))
+    return _RailNetwork(nodes, cables=cables, hosts=hosts, shape=shape, parallel=tuple(parallel))
 
 
 def _hyperx_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[DirectLevel]:
-    """The switches and cables of a HyperX, axis by axis."""
+    """The rows of a HyperX: its switches, then the cables of each axis."""
     yield _endpoint_level(request, network, "switch")
     host_ports = network.hosts * request.unit
     for axis, (size, parallel) in enumerate(

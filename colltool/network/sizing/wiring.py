@@ -44,7 +44,8 @@ FREE = Grouping()
 class RailWiring(NamedTuple):
     """The wiring of one rail; tuples are per level, bottom up.
 
-    The first level that is not needed has 0 switches, and ends the tuples.
+    The first level that is not needed has 0 switches, and ends the tuples: where a single leaf joins
+    everything, ``switches`` is (1, 0), however many levels there might be.
     """
 
     splits: tuple[Split, ...]  # without the last level
@@ -82,14 +83,15 @@ def best_wiring(
     Args:
         ports: of all endpoints on the rail.
         radix: ports per switch.
-        hops: oversubscription or ports of each level below the top; none for a single switch.
+        hops: oversubscription or ports of each of at most two levels below the top, bottom up; none for a
+            single switch.
         wanted: sizes that the fabric fixes.
     """
     if not hops:
         return RailWiring((), (1,), (1,), ()) if ports <= radix else None
     if ports > most_ports(radix, hops, wanted):
         return None
-    # of each leaf the fewest switches that any wiring of it may have
+    # of each leaf the fewest switches that any wiring of it may have; sorted by these, then by ports
     bounds = []
     for leaf in _leaf_splits(hops[0], radix, wanted):
         bounds.append((_fewest_switches(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
@@ -114,7 +116,7 @@ def best_wiring(
 
 
 def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping) -> int:
-    """Endpoint ports that a level more than there are hops can join."""
+    """The most endpoint ports that a Clos of one level more than hops can join, with all ports used."""
     down = [max_down(hop, radix) for hop in hops]
     if down and wanted.leaf_down:
         down[0] = wanted.leaf_down
@@ -174,19 +176,29 @@ def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[RailWiring]:
     """The wiring of leaves and spines, or of a single leaf; none where the spines' ports do not suffice
     evenly."""
     if leaves == 1:
-        yield RailWiring((leaf,), (1, 0), (1, 0), (0,))
+        yield RailWiring(splits=(leaf,), switches=(1, 0), least=(1, 0), parallel=(0,))
         return
     spines = _fewest_sharing(leaves * leaf.up, leaf.up, radix)
     if spines is not None:
         least = (leaves, ceil(leaves * leaf.up / radix))
-        yield RailWiring((leaf,), (leaves, spines), least, (leaf.up // spines,))
+        yield RailWiring(
+            splits=(leaf,),
+            switches=(leaves, spines),
+            least=least,
+            parallel=(leaf.up // spines,),
+        )
 
 
 def _three_levels(
     leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most_switches: float
 ) -> Iterator[RailWiring]:
     """Wirings of leaves, spines and a top level, for all numbers of pods and of cables between a
-    leaf and a spine; ``hop`` is the spines'. Those of more than ``most_switches`` may be left out."""
+    leaf and a spine.
+
+    Args:
+        hop: oversubscription or ports of a spine.
+        most_switches: wirings of more may be left out, as may those of more than one that was yielded.
+    """
     # A leaf has the same number of cables to each spine of its pod.
     for to_spine in _divisors(leaf.up):
         spines_in_pod = leaf.up // to_spine
@@ -206,7 +218,10 @@ def _three_levels(
                 # more uplinks, which lead nowhere.
                 if pods == 1:
                     yield RailWiring(
-                        (leaf, spine), (leaves, spines_in_pod, 0), (*least[:2], 0), (to_spine, 0)
+                        splits=(leaf, spine),
+                        switches=(leaves, spines_in_pod, 0),
+                        least=(*least[:2], 0),
+                        parallel=(to_spine, 0),
                     )
                     break
                 # A top switch has as many cables to one pod as to another: at most radix // pods. What
@@ -222,7 +237,12 @@ def _three_levels(
                     planes = gcd(top, spines_in_pod)
                     parallel = (to_spine, spine.up * planes // top)
                     yield RailWiring(
-                        (leaf, spine), (leaves, spines, top), least, parallel, pods, planes
+                        splits=(leaf, spine),
+                        switches=(leaves, spines, top),
+                        least=least,
+                        parallel=parallel,
+                        pods=pods,
+                        planes=planes,
                     )
 
 

@@ -22,12 +22,12 @@ _ANSWER_SHARE = 8
 
 
 def bill_of(path: Path, MBps: int) -> Bill:
-    """What a path takes at a rate."""
+    """What a path takes at a rate; an empty bill of a path without links."""
     return merge_charges(_charges(path, MBps))
 
 
 def merge_charges(charges: Iterable[tuple[int, int]]) -> Bill:
-    """One entry a link of all that is taken from it."""
+    """Add charges up to a bill, with one entry a link."""
     totals: dict[int, int] = defaultdict(int)
     for link, MBps in charges:
         totals[link] += MBps
@@ -35,7 +35,8 @@ def merge_charges(charges: Iterable[tuple[int, int]]) -> Bill:
 
 
 def _charges(path: Path, MBps: int) -> Iterable[tuple[int, int]]:
-    """What a path takes, link by link; a link may be there twice, as its own and as another's way back."""
+    """What a path takes, link by link, in whole MB/s; a link may be there twice, as its own and as another's
+    way back."""
     if not path.links:
         return
     from_gpu = isinstance(path.links[0].owner, RankedGpu)
@@ -52,6 +53,7 @@ def _charges(path: Path, MBps: int) -> Iterable[tuple[int, int]]:
             continue
         if isinstance(link.to, GpuDevice) and link.to.sm < 80 and not from_gpu:
             yield back.number, MBps // _ANSWER_SHARE
+        # NVLinks to a Power CPU count both ways at once
         if isinstance(link.to, Cpu) and link.to.is_power and link.kind == "NVL":
             yield back.number, MBps
 

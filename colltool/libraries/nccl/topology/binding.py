@@ -99,7 +99,7 @@ class Load(NamedTuple):
 def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
     """What the channels of a graph fill; None if they take nothing, as those of a GPU alone do."""
     if result.is_emergency:
-        return _slowest(domain)
+        return _slowest_path(domain)
     loads = loads_of(domain, result)
     if not loads:
         return None
@@ -113,7 +113,8 @@ def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
 
 
 def loads_of(domain: DomainGraphs, result: Searched) -> list[Load]:
-    """What the channels of a graph take of each part that they use."""
+    """What the channels of a graph take of each part that they use, one load for each direction; parts
+    without a limit are left out."""
     system = domain.paths.system
     link_MBps: dict[int, float] = defaultdict(float)  # by the link's number
     # by the port's place, and 0 for what comes in, 1 for what leaves
@@ -128,22 +129,24 @@ def loads_of(domain: DomainGraphs, result: Searched) -> list[Load]:
     for number, MBps in link_MBps.items():
         link = system.links[number]
         if link.kind not in ("LOC", "NET") and link.MBps < UNLIMITED_MBps:
-            loads.append(Load(*_name_of(link), MBps, link.MBps))
+            loads.append(Load(*_part_and_name(link), MBps, link.MBps))
     for (place, _), MBps in port_MBps.items():
         port = system.nets[place]
         loads.append(Load("port", port.name, MBps, port.MBps))
     return loads
 
 
-def carried_MBps(domain: DomainGraphs, result: Searched, really: Callable[[str], float]) -> float:
+def carried_MBps(
+    domain: DomainGraphs, result: Searched, reached_share: Callable[[str], float]
+) -> float:
     """What the channels of a graph carry together until the first part is full, at equal rates.
 
-    ``really``: the share that a kind of part carries of the rate that NCCL counts for it.
+    ``reached_share(part)``: what a kind of part really carries, over the rate that NCCL counts for it.
     """
     channel_MBps = result.inside_MBps
     if domain.across:
         channel_MBps = min(channel_MBps, result.across_MBps)
-    shares = [load.share / really(load.part) for load in loads_of(domain, result)]
+    shares = [load.share / reached_share(load.part) for load in loads_of(domain, result)]
     return channel_MBps * result.best.channel_count / max(shares)
 
 
@@ -157,7 +160,7 @@ def _port_of(system: System, net: int) -> int:
 
 
 def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, float]]:
-    """The paths that a graph's channels take, each at its rate."""
+    """The paths that a graph's channels take, each with the MB/s that a channel sends on it."""
     system = domain.paths.system
     for channel in result.best.channels:
         gpus = [system.gpus[place] for place in channel.gpus]
@@ -221,20 +224,20 @@ def _to_peers(
         yield domain.paths.get(gpu, head), each_MBps
 
 
-def _name_of(link: NodeLink) -> tuple[str, str]:
+def _part_and_name(link: NodeLink) -> tuple[str, str]:
     """The kind of part that a link is, and the name of the one it belongs to."""
     if link.kind == "PCI":
         # the slot of the end that is in it
         in_slot = link.owner if link.owner.parent is link.to else link.to
-        return _SLOTS[in_slot.type], _called(in_slot)
+        return _SLOTS[in_slot.type], _display_name(in_slot)
     ends = [link.owner, link.to]
     if link.kind == "SYS":
         return "cpus", " and ".join(sorted(node.name for node in ends))
     device = next(node for node in ends if node.type == "DEV")
-    return _LINKS[link.kind], _called(device)
+    return _LINKS[link.kind], _display_name(device)
 
 
-def _called(node: SystemNode) -> str:
+def _display_name(node: SystemNode) -> str:
     """What people call a node: a GPU by the ranks on it (``0/1``), a NIC by its first port, a switch by
     its bus id."""
     ranks = []
@@ -246,7 +249,7 @@ def _called(node: SystemNode) -> str:
     return "/".join(ranks) or node.name
 
 
-def _slowest(domain: DomainGraphs) -> Binding:
+def _slowest_path(domain: DomainGraphs) -> Binding:
     """The slowest path between GPUs, which was below all rates that are tried; without names for a GPU
     alone."""
     candidates = []

@@ -45,7 +45,7 @@ class NodeChange(NamedTuple):
 
 
 class _Edit(NamedTuple):
-    """What was changed in a file; see :class:`NodeChange`."""
+    """What an editor changed in a file: the fields of :class:`NodeChange` that say so."""
 
     kind: str
     names: tuple[str, ...]
@@ -78,7 +78,7 @@ def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> It
 
 
 def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
-    """What a change may move: channels and rates of each graph, in each domain."""
+    """What a change may move: pattern, channels and their rates of each graph of each domain, in MB/s."""
     rows: list[tuple[object, ...]] = []
     for domain in node.domains:
         for pattern, result in domain.graphs.items():
@@ -100,7 +100,7 @@ def busid_of(element: Element | None) -> str:
 
 
 def _edit_of(kind: str, names: Sequence[str], to: str) -> _Edit | None:
-    """The edit of what was named; None if nothing was."""
+    """The edit of the parts with these names; None if there are none."""
     if not names:
         return None
     return _Edit(kind, tuple(names), to)
@@ -149,7 +149,8 @@ def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
 
 
 def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
-    """Give the slots of GPUs, and those of NICs, the rate of the fastest of them."""
+    """Give the slots of GPUs the rate of the fastest of them, and those of NICs likewise; ``to`` of the edit
+    is what the last one got."""
     names = []
     to = ""
     for inner in ("gpu", "nic"):
@@ -159,7 +160,7 @@ def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
         best = max(slots, key=_rate_MBps)
         speed = best.get("link_speed")
         width = best.get("link_width")
-        # a card that its slot holds back, whatever the others have
+        # a card that its slot holds back gets the full width, whatever the others have
         if inner == "nic" and _is_held_back(best):
             width = "16"
         for slot in slots:

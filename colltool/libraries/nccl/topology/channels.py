@@ -4,6 +4,17 @@ A step is a visit of a GPU. Visits are generators that yield the visits that fol
 give back what paths need, so that walks of any depth need no recursion: :meth:`_ChannelTrial.run` drives
 them. GPUs and NICs are places in the system's lists; rates are MB/s.
 
+Used here without a word:
+
+- the request (:class:`~colltool.libraries.nccl.topology.requests.GraphRequest`): the farthest types of path
+  that are allowed and the rate of a channel, ``inside`` between GPUs and ``across`` to NICs; the ``least``
+  and ``most`` channels; ``same``: all of them visit the GPUs in one order. Patterns are numbers: up to
+  RING a channel is a walk, from NVLS on (NVLS and CollNet direct) it is a head and all other GPUs.
+- the node's :class:`~colltool.libraries.nccl.topology.reach.NodeReach`: paths ``between`` GPUs, ``out`` to
+  NICs and ``back`` from them, by start and end; ``hops``, links of the paths between GPUs.
+- a bill: pairs of a link's number and the MB/s that a path takes of it; None where the path is farther than
+  the request allows.
+
 :meth:`ChannelBuilder.attempt` is the entry. A walk begins at :meth:`_ChannelTrial.start`; a visit
 (:meth:`_ChannelTrial._visit`) tries the GPUs that may follow, and after the last GPU of a channel
 begins the next channel. Source: NCCL 2.30, src/graph/search.cc, ncclTopoSearchRec.
@@ -30,7 +41,7 @@ from colltool.libraries.nccl.topology.requests import Channel, FoundChannels, Gr
 
 # Steps of the first try, which takes the GPUs as they are numbered
 FIRST_STEPS = 1024
-# values of ``order``: the GPUs as numbered, as the last channel has them, or any
+# Which GPU may follow: the next in number, the one that the last channel has in that place, or any.
 _NUMBERED, _AS_LAST, _FREE = range(3)
 
 Visit: TypeAlias = "Iterator[Visit]"
@@ -40,10 +51,14 @@ class ChannelBuilder:
     """Builds channels on a system.
 
     Args:
-        across: to other nodes, by NICs.
+        paths: of the system.
+        across: channels also lead to other nodes, by NICs.
+
+    Attributes:
         links_MBps: rate of each link, by its number.
         ports_MBps: rate of each NIC's port, less what NCCL forgot to give back.
-        taken_hops: links of all paths taken, with which the next trial of CollNet direct begins.
+        taken_hops: the count of links with which the next trial of CollNet direct begins: what the last
+            trial left, which NCCL does not set back. A search begins it at 0.
         visits: steps of all trials.
     """
 
@@ -59,18 +74,22 @@ class ChannelBuilder:
     def attempt(
         self, request: GraphRequest, best: FoundChannels, steps: int, number: int
     ) -> tuple[FoundChannels, int]:
-        """Build channels for a request: the better of what was found so far and is found now, and
-        the steps left; -1 if the most channels were found.
+        """Build channels for a request.
 
         Args:
+            best: found by the trials before; it comes back, the same object, if nothing better is found.
             steps: that the trial may take.
-            number: of the trial.
+            number: of the trial, which its channels are marked with.
+
+        Returns:
+            The best channels now, and the steps left: 0 if all were taken, -1 if the most channels were
+            found.
         """
         trial = _ChannelTrial(self, request, best, number)
-        left = trial.run(trial.start(), steps)
-        self.visits += steps - max(left, 0)
+        steps_left = trial.run(trial.start(), steps)
+        self.visits += steps - max(steps_left, 0)
         self.taken_hops = trial.hops
-        return trial.best, left
+        return trial.best, steps_left
 
 
 class _ChannelTrial:
@@ -79,15 +98,18 @@ class _ChannelTrial:
     A channel is described at its number. On a node of 4 GPUs ``orders[0] == [0, 3, 2, 1]`` is the
     ring 0-3-2-1-0; with ``starts[0] == 2`` and ``ends[0] == 2`` it comes and leaves by NIC 2.
 
-    Args:
+    Attributes:
+        count: how many GPUs there are.
         best: the best channels so far.
         built: how many channels are complete, so also the number of the present one.
         is_perfect: the most channels that are asked for were found.
         links_left, ports_left: the rate that is left of each link and each NIC's port.
         hops: links of all paths taken.
         latency_us: of the NIC that the last channel came by.
-        starts, ends: of each channel the NICs that it comes and leaves by.
-        out_step: the place in a channel that leaves for a NIC; NOWHERE inside a node.
+        orders: of each channel its GPUs in order; 0 in places that are not visited yet.
+        starts, ends: of each channel the NICs that it comes and leaves by; NOWHERE without.
+        out_step: the place in a channel whose GPU sends to a NIC: the last of a ring, the second of a split
+            tree, else the first; NOWHERE inside a node.
         inside_bills, out_bills, back_bills: what paths take between GPUs, to and from NICs.
         port_need_MBps: what a channel takes of a NIC's port, in whole GB/s.
         ends_allowed: of each NIC that a channel comes by, those that it may leave by.
@@ -139,8 +161,9 @@ class _ChannelTrial:
         self.ends_allowed = [self._ends_allowed(net) for net in range(len(reach.nets))]
 
     def run(self, first: Visit, steps: int) -> int:
-        """Walk from a visit on; the steps left, 0 if all were taken, -1 if the most channels were found."""
-        # after its end the walk of CollNet direct goes on to count links
+        """Walk from a visit on. Returns the steps left, 0 if all were taken, -1 if the most channels were
+        found."""
+        # CollNet direct: visits under way are finished all the same, as they change the count of links
         goes_on = self.request.pattern == DIRECT
         stack = [first]
         top = first
@@ -154,7 +177,7 @@ class _ChannelTrial:
                     return -1 if self.is_perfect else steps
                 top = stack[-1]
             elif self.is_perfect or steps <= 0:
-                # what follows is refused; only the count of links still changes
+                # the next visit is not made
                 if not goes_on:
                     return -1 if self.is_perfect else 0
             else:
@@ -163,13 +186,16 @@ class _ChannelTrial:
                 top = following
 
     def start(self) -> Visit:
-        """The visits that a channel may begin with: from NICs; of NVLS its own head; else the GPU as
-        numbered or as the last channel has it, then any."""
+        """The visits that the next channel may begin with.
+
+        Across nodes they come from NICs. Inside a node channel c of NVLS has GPU c for its head; any other
+        channel begins with GPU 0, or with the GPU that the last one began with, and then tries all GPUs,
+        unless all channels must have one order and this is not the first.
+        """
         channel = self.built
         if self.builder.across:
             yield from self._from_nics()
         elif self.request.pattern == NVLS:
-            # the head of channel c is GPU c
             yield self._visit(channel, 0, _FREE, NOWHERE, 1 << channel)
         else:
             if channel == 0:
@@ -184,20 +210,16 @@ class _ChannelTrial:
     # --- visits
 
     def _visit(self, gpu: int, step: int, order: int, out_step: int, used: int) -> Visit:
-        """A GPU at place ``step`` of the present channel; after the last place the channel is complete.
+        """Visit a GPU at place ``step`` of the present channel. Beyond the last place the channel is
+        complete: it is compared with the best, and the next one begins.
 
         Args:
             order: which GPUs may follow: ``_NUMBERED``, ``_AS_LAST`` or ``_FREE``.
-            out_step: the place that leaves for a NIC.
+            out_step: the place whose GPU sends to a NIC; NOWHERE if none does any more.
             used: the GPUs on the channel, as bits: 0b1001 is GPUs 0 and 3.
         """
         if step == self.count:
-            self.built += 1
-            if self._is_better():
-                self._keep_as_best()
-            if not self.is_perfect and self.built < self.request.most:
-                yield from self.start()
-            self.built -= 1
+            yield from self._complete()
             return
         channel_gpus = self.orders[self.built]
         channel_gpus[step] = gpu
@@ -209,7 +231,7 @@ class _ChannelTrial:
         elif step < self.count - 1:
             bills = self.inside_bills[gpu]
             hops = self.reach.hops[gpu]
-            left = self.links_left
+            links_left = self.links_left
             step += 1
             for following in self._candidates(gpu, step, order, out_step, used):
                 if used >> following & 1:
@@ -219,17 +241,18 @@ class _ChannelTrial:
                     continue
                 # as _take and _give, without a call each: most of the time is spent here
                 for link, MBps in bill:
-                    if left[link] < MBps:
+                    if links_left[link] < MBps:
                         break
                 else:
                     for link, MBps in bill:
-                        left[link] -= MBps
+                        links_left[link] -= MBps
                     self.hops += hops[following]
                     yield self._visit(following, step, order, out_step, used | 1 << following)
                     self.hops -= hops[following]
                     for link, MBps in bill:
-                        left[link] += MBps
+                        links_left[link] += MBps
         elif pattern == RING and not self.builder.across:
+            # back to where the ring began
             first = channel_gpus[0]
             bill = self.inside_bills[gpu][first]
             if bill is not None and self._take(bill):
@@ -240,10 +263,24 @@ class _ChannelTrial:
         else:
             yield self._visit(gpu, self.count, order, out_step, used)
 
+    def _complete(self) -> Visit:
+        """Compare the channels with the best so far, the present one among them, and begin the next."""
+        self.built += 1
+        if self._is_better():
+            self._keep_as_best()
+        if not self.is_perfect and self.built < self.request.most:
+            yield from self.start()
+        self.built -= 1
+
     def _candidates(
         self, gpu: int, step: int, order: int, out_step: int, used: int
     ) -> Sequence[int]:
-        """The GPUs that may be at the next place ``step``, in the order of trying."""
+        """The GPUs to try at place ``step``, after ``gpu``, best first. Some may be on the channel
+        already.
+
+        With NVSwitches only neighbours in number are tried. Else the order is the static one of the GPU;
+        but one that prepares the way out while a NIC is still to come.
+        """
         if order == _NUMBERED:
             return (step,)
         if order == _AS_LAST:
@@ -262,18 +299,20 @@ class _ChannelTrial:
         return self._order_to_nic(gpu, used, reverse_equals=out_step != step)
 
     def _order_to_nic(self, gpu: int, used: int, *, reverse_equals: bool) -> list[int]:
-        """The order while a NIC is to come: those first that it reaches best and whose slots have
-        most left.
+        """The GPUs not yet on the channel, in the order of trying while a NIC is still to come: first
+        those that the channel's NIC reaches at the highest rate, then whose slots have most left, then
+        over the fewest links.
 
-        ``reverse_equals``: the other way round where all are alike to the GPU.
+        ``reverse_equals``: the other way round where all are at one rate and distance from the GPU.
         """
-        left = self.links_left
+        links_left = self.links_left
         from_nic = self.reach.back[self.starts[self.built]]
         GBps = self.reach.whole_GBps[gpu]
         hops = self.reach.hops[gpu]
         # the different rates and numbers of links to the others
         distances = set()
-        keyed: list[tuple[tuple[int, int, int], int, int]] = []
+        # in the static order, which equals keep
+        keys: dict[int, tuple[int, int, int]] = {}
         for other in self.reach.orders[gpu]:
             if used >> other & 1:
                 continue
@@ -281,20 +320,18 @@ class _ChannelTrial:
             slot = self.reach.slots[other]
             slot_GBps = -1
             if slot is not None:
-                slot_GBps = min(left[slot[0]], left[slot[1]]) // 1000
+                out_link, in_link = slot
+                slot_GBps = min(links_left[out_link], links_left[in_link]) // 1000
             distances.add((GBps[other], hops[other]))
-            key = (-(path.MBps // 1000), -slot_GBps, len(path.links))
-            # in the static order already: equals keep it
-            keyed.append((key, len(keyed), other))
-        keyed.sort()
-        order = [other for _, _, other in keyed]
+            keys[other] = (-(path.MBps // 1000), -slot_GBps, len(path.links))
+        order = sorted(keys, key=keys.__getitem__)
         if reverse_equals and len(distances) == 1:
             order.reverse()
         return order
 
     def _visit_head(self, head: int) -> Visit:
-        """A channel of NVLS or CollNet direct: a head that all others send to and get from. It takes all
-        its paths at once and is complete."""
+        """Visit the only place of a channel of NVLS or CollNet direct: a head that all others send to and
+        get from. It takes all its paths at once, and the channel is complete."""
         request = self.request
         bill = self.reach.head_bill(head, request.pattern, request.inside_MBps, request.inside)
         if bill is None or not self._take(bill):
@@ -324,7 +361,8 @@ class _ChannelTrial:
     # --- NICs
 
     def _from_nics(self) -> Visit:
-        """The visits that a channel between nodes may begin with: from each NIC in turn."""
+        """The visits that a channel between nodes may begin with: from each NIC in turn, channel c from
+        the c-th on. The pattern decides which GPUs a NIC leads to: of NVLS and CollNet direct its own."""
         request = self.request
         reach = self.reach
         channel = self.built
@@ -364,8 +402,8 @@ class _ChannelTrial:
             self._use_port(ports_left, net, -need_MBps)
 
     def _is_second_of_crossing_rings(self) -> bool:
-        """Whether the present ring goes the way of the last one back: it comes by the NIC that that
-        one left by, and leaves by the one that it came by."""
+        """Whether the present ring is the second of a pair that crosses between NICs: if the first comes
+        by NIC 0 and leaves by NIC 1, the second comes by 1 and leaves by 0."""
         request = self.request
         return request.pattern == RING and request.cross_nic == 2 and self.built % 2 == 1
 
@@ -375,7 +413,8 @@ class _ChannelTrial:
             ports[port] -= MBps
 
     def _try_numbered(self, net: int) -> None:
-        """Walk the GPUs as numbered from a NIC on, with steps of its own, and put back what it took."""
+        """Walk the GPUs as numbered from a NIC on, with :data:`FIRST_STEPS` of its own, and put back what
+        that took; what it found stays in ``best`` and ``is_perfect``."""
         links_left = self.links_left[:]
         ports_left = self.ports_left[:]
         hops = self.hops
@@ -386,7 +425,7 @@ class _ChannelTrial:
         self.hops = hops
 
     def _first_gpus(self, net: int) -> Sequence[int]:
-        """The GPU whose NIC it is, then the others next to it."""
+        """The GPUs that a channel may enter by a NIC: the one whose own it is, then the nearest others."""
         home = self.reach.home_gpus[net]
         nearest = self.reach.nearest_gpus[net]
         if home == NOWHERE:
@@ -404,7 +443,7 @@ class _ChannelTrial:
             self._give(bill)
 
     def _leave(self, gpu: int, step: int, order: int, used: int) -> Visit:
-        """Leave a GPU for each NIC that it may, and go on along the channel."""
+        """Send from a GPU to each NIC that it may, and visit the GPU again to go on along the channel."""
         channel = self.built
         bills = self.out_bills[gpu]
         is_balanced = self.request.pattern == BALANCED_TREE
@@ -428,7 +467,9 @@ class _ChannelTrial:
             self._give(bill)
 
     def _ends_allowed(self, start: int) -> list[int]:
-        """The NICs that a channel may leave by that came by one."""
+        """The NICs that a channel may leave by if it came by NIC ``start``: none of another plane; of a
+        tree the same, if channels may cross any, else those on the same rail or port. Planes and rails
+        are empty where they are unknown."""
         request = self.request
         nets = self.reach.nets
         came_by = nets[start]
@@ -451,26 +492,30 @@ class _ChannelTrial:
     # --- links
 
     def _take(self, bill: Bill) -> bool:
-        """Take a bill from what links have left; nothing if one has too little."""
-        left = self.links_left
+        """Take a bill from what links have left; False, and nothing taken, if one has too little."""
+        links_left = self.links_left
         for link, MBps in bill:
-            if left[link] < MBps:
+            if links_left[link] < MBps:
                 return False
         for link, MBps in bill:
-            left[link] -= MBps
+            links_left[link] -= MBps
         return True
 
     def _give(self, bill: Bill) -> None:
         """Give back what :meth:`_take` took."""
-        left = self.links_left
+        links_left = self.links_left
         for link, MBps in bill:
-            left[link] += MBps
+            links_left[link] += MBps
 
     # --- what was found
 
     def _is_better(self) -> bool:
-        """Whether the channels built so far are better than the best: of more MB/s in all, between
-        nodes for NVLS, else inside; of as many over fewer links, if the demand was the same."""
+        """Whether the channels built so far are better than the best.
+
+        More MB/s in all are better, inside the node; if they are equal, fewer links, where the best has
+        the same pattern and crossing. Of NVLS more heads, up to one a GPU, then more MB/s between nodes.
+        Fewer than the least channels never are.
+        """
         request = self.request
         best = self.best
         built = self.built

@@ -94,13 +94,13 @@ def communicator_of(
     sm = node.system.least_sm
     channels = _kernel_channels(graphs, sm, total_nodes, ranks)
     nic_MBps = least_nic_MBps(domains)
-    of_nvls = 0
+    nvls_count = 0
     if "nvls" in graphs:
         fewest_ranks = min(len(domain.ranks) for domain in domains)
-        of_nvls = nvls_channels(sm, total_nodes, fewest_ranks, nic_MBps)
+        nvls_count = nvls_channels(sm, total_nodes, fewest_ranks, nic_MBps)
     if node.system.version.nvls_channels_grow:
-        channels = max(channels, of_nvls)
-    return Communicator(total_nodes, ranks, channels, of_nvls, nic_MBps, graphs)
+        channels = max(channels, nvls_count)
+    return Communicator(total_nodes, ranks, channels, nvls_count, nic_MBps, graphs)
 
 
 def _kernel_channels(graphs: dict[str, Joined], sm: int, nodes: int, ranks: int) -> int:
@@ -112,14 +112,14 @@ def _kernel_channels(graphs: dict[str, Joined], sm: int, nodes: int, ranks: int)
     chain = graphs.get("collnet_chain")
     if chain is not None and chain.inside_MBps > chain.across_MBps and ranks > nodes:
         channels = min(channels + channels // 2, _MAX_CHANNELS)
-    fast = ring.inside_MBps > _FAST_RING_MBps
-    if sm >= 90 and nodes > 1 and fast and channels < _FEW_CHANNELS:
+    is_fast = ring.inside_MBps > _FAST_RING_MBps
+    if sm >= 90 and nodes > 1 and is_fast and channels < _FEW_CHANNELS:
         channels *= 2
     return channels
 
 
 def _agreed_graph(results: Sequence[Searched]) -> Joined:
-    """One graph of those that the domains found for a pattern."""
+    """The graph that the ranks of all domains agree on, of those that each found for a pattern."""
     requests = [result.best.request for result in results]
     return Joined(
         channels=min(result.best.channel_count for result in results),

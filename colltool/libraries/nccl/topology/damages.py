@@ -3,6 +3,10 @@
 A :class:`Damage` is a name for the change, what it leaves of a part, and the edit that makes it in a
 file's elements. :func:`damages_of` yields the likeliest first, from the :class:`Parts` of the healthy
 node; the functions that make a single damage are there for callers who know what is missing.
+
+Elements are those of NCCL's topology file: ``pci`` slots, which hold a ``gpu``, a ``nic`` with a ``net``
+for each of its ports, or as a switch further slots; ``nvlink`` in a GPU's slot; all below their ``cpu``. A
+missing attribute reads as "".
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from colltool.libraries.nccl.topology.system_reader import NVLINK_TO_GPU
 Edit = Callable[[Element], None]
 # a slot's or a port's rate is divided by one of these, the likeliest first
 _DIVISORS = (2, 4, 8)
-# ways to choose the NICs that NCCL sees
+# Up to so many ways to choose the NICs that NCCL sees are all tried, of more only three.
 _MOST_SUBSETS = 60
 
 
@@ -30,15 +34,23 @@ class Damage(NamedTuple):
     """A change for the worse.
 
     Args:
-        kind: nic-missing, nics-few, gdr, gdr-nic, gdr-gpu, nvlinks, nvlink-pair, gpu-slot, nic-slot,
-            switch-slot, port, slots-unknown, nic-far, nic-apart, flat, one-cpu, or setting.
-        names: what is damaged: GPUs by rank, NICs by name, switches by bus id, or settings; of nics-few
-            the NICs that are left.
-        edit: makes the change in a file's elements.
+        kind: one of these, or "" of no damage.
+
+            - nic-missing, nics-few: NICs that NCCL does not see; nics-few names those that it does.
+            - gdr, gdr-nic, gdr-gpu: no GPUDirect RDMA at all, at a NIC, at a GPU.
+            - nvlinks, nvlink-pair: fewer NVLinks of GPUs in all, between two GPUs.
+            - gpu-slot, nic-slot, switch-slot: fewer PCIe lanes. port: a NIC's port at a lower rate.
+            - nic-far, nic-apart: a NIC behind another CPU, or on no GPU's switch.
+            - slots-unknown, flat, one-cpu: speeds, switches or sockets that NCCL is not shown.
+            - setting: an environment variable.
+        names: what is damaged: GPUs by rank, NICs by name, switches by bus id, or a setting; of nics-few
+            the NICs that are left; empty where it is the whole node.
+        edit: makes the change in a file's elements, in place.
         now, was: how many links, or MB/s, there are with it and without; 0 where nothing is counted.
         settings: NCCL's settings with it, by variable.
         all: all parts of the kind are damaged.
-        together: several damages that are there at once; ``kind`` is that of the first.
+        together: the damages, where several are there at once; the other fields but ``edit`` and
+            ``settings`` are then those of the first.
     """
 
     kind: str
@@ -60,7 +72,7 @@ WHOLE = Damage("", (), _unchanged)
 
 
 def together(damages: Sequence[Damage]) -> Damage:
-    """Several damages at once."""
+    """Several damages at once, made in this order; one alone comes back as it is. Never of none."""
     if len(damages) == 1:
         return damages[0]
 
@@ -79,6 +91,7 @@ class PartSlot(NamedTuple):
 
     Args:
         names: ranks of the GPUs in it, names of the NIC's ports, or the switch's bus id.
+        busid: of the slot.
         above: the bus id of the switch above; empty below a CPU.
     """
 
@@ -96,10 +109,15 @@ class Parts:
     """The parts of a healthy node, as damages name them.
 
     Args:
-        gpus, nics, switches: their slots; NICs only with ports that NCCL uses.
+        root: the topology file.
+        before: what NCCL finds on the node as it is.
+
+    Attributes:
+        gpus, nics, switches: their slots, in the order of the file; NICs only with ports that NCCL uses.
+        gpu_names, gpu_busids: of ``gpus``.
         ports: rate of each NIC's port in MB/s, by name.
-        links: NVLinks of each GPU, by bus id.
-        joined: NVLinks between two GPUs, by their bus ids.
+        links: NVLinks of each GPU in all, by bus id.
+        joined: NVLinks between two GPUs, by their bus ids in order; none where they lead to NVSwitches.
     """
 
     def __init__(self, root: Element, before: NodeGraphs) -> None:
@@ -114,6 +132,8 @@ class Parts:
         for slot in slots_with(root, "gpu"):
             self.gpus.append(_slot(slot, "gpu", "rank"))
             self._count_links(slot)
+        self.gpu_names = [gpu.name for gpu in self.gpus]
+        self.gpu_busids = [gpu.busid for gpu in self.gpus]
         known = {net.name for net in before.system.nets}
         for slot in slots_with(root, "nic"):
             card = _slot(slot, "net", "name")
@@ -122,7 +142,7 @@ class Parts:
         for slot in slots_with(root, "pci"):
             switch = _slot(slot, "pci", "busid")
             self.switches.append(switch._replace(names=(switch.busid,)))
-        for net in _called(root, "net", tuple(known)):
+        for net in _ports_or_gpus(root, "net", tuple(known)):
             self.ports[net.get("name")] = port_MBps(net.get("speed"))
 
     def _count_links(self, slot: Element) -> None:
@@ -137,7 +157,8 @@ class Parts:
                 self.joined[one_end, other_end] = count
 
     def related(self, names: Sequence[str]) -> set[str]:
-        """Parts of these names, and those in slots beside theirs, with the switch above."""
+        """The names themselves, and of each PCI switch that one of them is or hangs on all that hangs on
+        it, with its bus id."""
         related = set(names)
         for switch_and_slots in self._by_switch().values():
             if switch_and_slots & related:
@@ -154,7 +175,7 @@ class Parts:
 
 
 def _slot(element: Element, tag: str, key: str) -> PartSlot:
-    """A slot with the names of what is in it: attributes ``key`` of elements of a tag."""
+    """Read a slot; its names are the attributes ``key`` of all elements of a tag in it."""
     names = tuple(inside.get(key) for inside in element.each(tag))
     MBps = slot_MBps(element.get("link_speed"), element.get("link_width"))
     above = element.parent.get("busid") if element.parent else ""
@@ -165,7 +186,7 @@ def damages_of(parts: Parts, nics: int | None) -> Iterator[Damage]:
     """The damages that a node may have, the likeliest first.
 
     ``nics``: how many NCCL's channels use; None if that is not known. Where they use all, none is
-    missing.
+    missing. Slots of GPUs and switches count only where traffic takes them: to NICs, or without NVLink.
     """
     across = parts.before.across
     if across:
@@ -176,7 +197,7 @@ def damages_of(parts: Parts, nics: int | None) -> Iterator[Damage]:
     for divisor in _DIVISORS:
         # likelier than a quarter of a rate, less likely than a half
         if divisor == 4:
-            yield from _lost_places(parts)
+            yield from _hidden_parts(parts)
             yield from _some_links(parts)
         if across:
             yield from _slow_slots("nic-slot", parts.nics, divisor)
@@ -201,14 +222,14 @@ def without_nics(names: Sequence[str]) -> Damage:
     """NICs that NCCL does not see."""
 
     def edit(root: Element) -> None:
-        for net in _called(root, "net", names):
-            _cut(net)
+        for net in _ports_or_gpus(root, "net", names):
+            _remove(net)
 
     return Damage("nic-missing", tuple(names), edit)
 
 
 def _missing_nics(parts: Parts, nics_in_use: int | None) -> Iterator[Damage]:
-    """A NIC that is missing, or all but as many as channels use."""
+    """One NIC missing, then all but as many ports as channels use, in the likely choices."""
     names = list(parts.ports)
     if len(names) > 1:
         for slot in parts.nics:
@@ -231,7 +252,7 @@ def _missing_nics(parts: Parts, nics_in_use: int | None) -> Iterator[Damage]:
 
 
 def _without_gdr(parts: Parts) -> Iterator[Damage]:
-    """GPUDirect RDMA off: everywhere, then at each NIC and GPU."""
+    """GPUDirect RDMA off: everywhere, then at each NIC and at each GPU; none where no pair has it."""
     system = parts.before.system
     if not any(net.has_gdr for net in system.nets):
         return
@@ -251,24 +272,24 @@ def _gdr_off(tag: str, names: Sequence[str]) -> Edit:
     """The edit that switches GPUDirect off at NICs (``net``) or GPUs (``gpu``)."""
 
     def edit(root: Element) -> None:
-        for element in _called(root, tag, names):
+        for element in _ports_or_gpus(root, tag, names):
             element.attributes["gdr"] = "0"
 
     return edit
 
 
 def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False) -> Damage:
-    """Ports at a lower rate, MB/s, than they had."""
+    """NICs' ports, by name, at a rate of ``MBps`` after one of ``was``."""
 
     def edit(root: Element) -> None:
-        for net in _called(root, "net", names):
+        for net in _ports_or_gpus(root, "net", names):
             net.attributes["speed"] = str(MBps * 8)  # Mb/s
 
-    return Damage("port", tuple(names), edit, MBps, was, all=all)
+    return Damage("port", tuple(names), edit, now=MBps, was=was, all=all)
 
 
 def _slow_ports(parts: Parts, divisor: int) -> Iterator[Damage]:
-    """All ports at a part of their rate, if that is one, and those of each NIC."""
+    """All ports at a part of their rate, if they have the same, then the ports of each NIC."""
     rates = set(parts.ports.values())
     if len(rates) == 1:
         rate = rates.pop()
@@ -282,14 +303,16 @@ def _slow_ports(parts: Parts, divisor: int) -> Iterator[Damage]:
 def placed(
     kind: str, name: str, busid: str, where: Callable[[Element, Element], Element | None]
 ) -> Damage:
-    """A slot that hangs elsewhere: below the element that ``where`` finds, of the file's root and the
-    slot; in its place if it finds none."""
+    """A slot that hangs elsewhere in the file.
+
+    ``where(root, slot)`` returns the element to hang it on; None leaves it in its place.
+    """
 
     def edit(root: Element) -> None:
         for slot in _slots_at(root, [busid]):
             target = where(root, slot)
             if target is not None:
-                _cut(slot)
+                _remove(slot)
                 slot.parent = target
                 target.children.append(slot)
 
@@ -297,7 +320,7 @@ def placed(
 
 
 def _far_nics(parts: Parts) -> Iterator[Damage]:
-    """NICs behind the other socket, or on their own socket and no GPU's switch."""
+    """Each NIC behind another CPU; then all, and each, below their own CPU and no PCI switch."""
 
     def other_cpu(root: Element, slot: Element) -> Element | None:
         cpu_of_slot = slot.inside("cpu")
@@ -312,6 +335,7 @@ def _far_nics(parts: Parts) -> Iterator[Damage]:
             yield placed("nic-far", slot.name, slot.busid, other_cpu)
     off_switches = [placed("nic-apart", slot.name, slot.busid, own_cpu) for slot in parts.nics]
     if parts.switches and off_switches:
+        # one damage of the whole node, not several
         yield together(off_switches)._replace(names=(), all=True, together=())
         yield from off_switches
 
@@ -322,7 +346,7 @@ def _far_nics(parts: Parts) -> Iterator[Damage]:
 def fewer_links(
     names: Sequence[str], busids: Sequence[str], now: int, was: int, *, all: bool = False
 ) -> Damage:
-    """GPUs with ``now`` NVLinks in all, the first of those that they had."""
+    """GPUs, by rank and bus id, that keep the first ``now`` of their ``was`` NVLinks."""
 
     def edit(root: Element) -> None:
         for slot in _slots_at(root, busids):
@@ -330,38 +354,37 @@ def fewer_links(
             for link in list(slot.each("nvlink")):
                 count = min(number(link.get("count")), to_keep)
                 to_keep -= count
-                _recount(link, count)
+                _set_count(link, count)
 
-    return Damage("nvlinks", tuple(names), edit, now, was, all=all)
+    return Damage("nvlinks", tuple(names), edit, now=now, was=was, all=all)
 
 
 def _missing_links(parts: Parts) -> Iterator[Damage]:
-    """No NVLinks at all; none, or one less, between two GPUs."""
+    """No NVLinks at all; then between each two GPUs none, and one less."""
     most = max(parts.links.values(), default=0)
     if not most:
         return
-    names = [gpu.name for gpu in parts.gpus]
-    busids = [gpu.busid for gpu in parts.gpus]
-    yield fewer_links(names, busids, 0, most, all=True)
+    yield fewer_links(parts.gpu_names, parts.gpu_busids, 0, most, all=True)
     for ends, was in parts.joined.items():
-        yield _unlinked(parts, ends, 0, was)
+        yield _fewer_between(parts, ends, 0, was)
     for ends, was in parts.joined.items():
         if was > 1:
-            yield _unlinked(parts, ends, was - 1, was)
+            yield _fewer_between(parts, ends, was - 1, was)
 
 
 def _some_links(parts: Parts) -> Iterator[Damage]:
-    """Fewer NVLinks between two GPUs, or to NVSwitches, of one GPU or of all: by halves first, then
-    each number."""
+    """Fewer NVLinks than :func:`_missing_links` has: between two GPUs by two and more, and to
+    NVSwitches, of each GPU and of all, each number from 1 to one less."""
     for ends, was in parts.joined.items():
         for count in range(was - 2, 0, -1):
-            yield _unlinked(parts, ends, count, was)
+            yield _fewer_between(parts, ends, count, was)
     if parts.before.system.nvswitch is None:
         return
-    counts = [parts.links[gpu.busid] for gpu in parts.gpus]
-    names = [gpu.name for gpu in parts.gpus]
-    busids = [gpu.busid for gpu in parts.gpus]
+    names = parts.gpu_names
+    busids = parts.gpu_busids
+    counts = [parts.links[busid] for busid in busids]
     most = max(counts, default=0)
+    # halves and quarters are likelier
     order = [most // 2, most * 3 // 4, most // 4, *range(most - 1, 0, -1)]
     for count in dict.fromkeys(order):
         if not 0 < count < most:
@@ -373,7 +396,7 @@ def _some_links(parts: Parts) -> Iterator[Damage]:
         yield fewer_links(names, busids, count, most, all=True)
 
 
-def _unlinked(parts: Parts, ends: tuple[str, str], now: int, was: int) -> Damage:
+def _fewer_between(parts: Parts, ends: tuple[str, str], now: int, was: int) -> Damage:
     """Two GPUs, by bus id, with ``now`` NVLinks between them."""
     names = []
     for gpu in parts.gpus:
@@ -384,7 +407,7 @@ def _unlinked(parts: Parts, ends: tuple[str, str], now: int, was: int) -> Damage
         for slot in _slots_at(root, ends):
             for link in list(slot.each("nvlink")):
                 if link.get("target") in ends:
-                    _recount(link, now)
+                    _set_count(link, now)
 
     return Damage("nvlink-pair", tuple(names), edit, now, was)
 
@@ -395,7 +418,8 @@ def _unlinked(parts: Parts, ends: tuple[str, str], now: int, was: int) -> Damage
 def slower_slots(
     kind: str, slots: Sequence[PartSlot], divisor: int, *, all: bool = False
 ) -> Damage:
-    """Slots with a part of their lanes; ``was`` is the rate of the first."""
+    """Slots with one in ``divisor`` of their lanes. Of several slots, ``was`` and ``now`` are the rates of
+    the first."""
 
     def edit(root: Element) -> None:
         for element in _slots_at(root, [slot.busid for slot in slots]):
@@ -409,15 +433,19 @@ def slower_slots(
 
 
 def _slow_slots(kind: str, slots: Sequence[PartSlot], divisor: int) -> Iterator[Damage]:
-    """All slots with a part of their lanes, and each."""
+    """All slots with a part of their lanes, then each of them."""
     if len(slots) > 1:
         yield slower_slots(kind, slots, divisor, all=True)
     for slot in slots:
         yield slower_slots(kind, [slot], divisor)
 
 
-def _lost_places(parts: Parts) -> Iterator[Damage]:
-    """What a container without /sys and a virtual machine hide: speeds, switches and sockets."""
+def _hidden_parts(parts: Parts) -> Iterator[Damage]:
+    """What a container without /sys and a virtual machine hide: speeds, then switches too, then
+    switches alone, then sockets.
+
+    Sockets count as hidden on a node of one host only, whose CPUs may be taken for one.
+    """
 
     def unknown(root: Element) -> None:
         for slot in root.each("pci"):
@@ -458,7 +486,7 @@ def _lost_places(parts: Parts) -> Iterator[Damage]:
 
 
 def _is_switch(slot: Element) -> bool:
-    """Whether other slots are below a slot."""
+    """Whether other slots hang on a slot."""
     return any(child.tag == "pci" for child in slot.children)
 
 
@@ -466,28 +494,29 @@ def _is_switch(slot: Element) -> bool:
 
 
 def _slots_at(root: Element, busids: Sequence[str]) -> Iterator[Element]:
-    """Slots by bus id."""
+    """The slots with these bus ids, in the order of the file; from a list, so that they may be moved."""
     for slot in list(root.each("pci")):
         if slot.get("busid") in busids:
             yield slot
 
 
-def _called(root: Element, tag: str, names: Sequence[str]) -> Iterator[Element]:
-    """NICs' ports by name, or GPUs by rank."""
+def _ports_or_gpus(root: Element, tag: str, names: Sequence[str]) -> Iterator[Element]:
+    """NICs' ports with these names (``net``), or GPUs with these ranks (``gpu``); from a list, so that they
+    may be removed."""
     key = "rank" if tag == "gpu" else "name"
     for element in list(root.each(tag)):
         if element.get(key) in names:
             yield element
 
 
-def _cut(element: Element) -> None:
-    """Take an element out of the one that it is in."""
+def _remove(element: Element) -> None:
+    """Take an element out of its parent; a root stays."""
     if element.parent is not None:
         element.parent.children.remove(element)
 
 
-def _recount(link: Element, count: int) -> None:
-    """Set how many NVLinks there are; none at all are no element."""
+def _set_count(link: Element, count: int) -> None:
+    """Set how many NVLinks an element stands for; at 0 it is removed."""
     link.attributes["count"] = str(count)
     if not count:
-        _cut(link)
+        _remove(link)

@@ -11,7 +11,8 @@ from colltool.libraries.nccl.topology.system import RankedGpu, System, number_pa
 
 
 def domains_of(paths: Paths) -> list[list[RankedGpu]]:
-    """The GPUs of each domain, in their order; each is in the domain of the first that it reaches."""
+    """The GPUs of each domain, domains by their first GPU; a GPU is in the first domain of which it reaches
+    any GPU without the network."""
     group_of: list[int] = []
     gpus = paths.system.gpus
     for index, gpu in enumerate(gpus):

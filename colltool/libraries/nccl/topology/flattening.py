@@ -22,11 +22,11 @@ def flatten_switches(system: System) -> None:
 
 
 def _flatten_one(system: System) -> bool:
-    """Flatten the first switch that has inner ones; whether there was one."""
+    """Flatten the first switch that has inner ones. Returns whether there was one."""
     for switch in system.switches:
         inner_switches = _inner_switches(switch)
         for inner in inner_switches:
-            _swallow(system, switch, inner)
+            _merge_into(system, switch, inner)
         if inner_switches:
             switch.model |= _FLATTENED
             return True
@@ -46,8 +46,8 @@ def _inner_switches(switch: PciSwitch) -> list[PciSwitch]:
     return inner_switches
 
 
-def _swallow(system: System, switch: PciSwitch, inner: PciSwitch) -> None:
-    """Give a switch what an inner one joins, in place of it."""
+def _merge_into(system: System, switch: PciSwitch, inner: PciSwitch) -> None:
+    """Take an inner switch out of the system, and give what it joins to the outer one."""
     switch.links = [link for link in switch.links if link.to is not inner]
     for link in inner.links:
         if link.to is switch:

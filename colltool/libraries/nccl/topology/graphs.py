@@ -45,12 +45,13 @@ class WantedRing(NamedTuple):
         return self.channels * self.inside_MBps
 
     def fits(self, ring: Searched) -> bool:
-        """Whether it is this ring."""
+        """Whether a ring has as many channels at this rate, to 1 MB/s; types of path are not compared."""
         same_rate = abs(ring.inside_MBps - self.inside_MBps) <= 1
         return same_rate and ring.best.channel_count == self.channels
 
     def may_be(self, builder: ChannelBuilder) -> bool:
-        """Whether a node has such paths at all; where nothing is found, NCCL says SYS."""
+        """Whether a node may have this ring: it has such paths, or the ring is the one that NCCL takes where
+        it finds none, whatever its types."""
         if self.inside_MBps <= EMERGENCY_MBps:
             return True
         between_gpus = {KINDS[kind] for kind in builder.reach.kinds_between}
@@ -170,10 +171,11 @@ def domain_graphs(
     totals = totals_of(paths, across)
     builder = ChannelBuilder(paths, across=across)
 
-    def find(pattern: int, least: int, most: int, *, collnet: bool = False) -> Searched:
-        """The channels of a pattern, from ``least`` to ``most`` of them."""
+    def find(pattern: int, least: int, most: int, *, by_collnet: bool = False) -> Searched:
+        """The channels of a pattern, from ``least`` to ``most`` of them; ``by_collnet``: by NICs with a
+        CollNet plugin only."""
         request, bounds = first_request(
-            paths, totals, pattern, least, most, across=across, collnet=collnet
+            paths, totals, pattern, least, most, across=across, collnet=by_collnet
         )
         most_MBps = wanted.total_MBps if wanted is not None and pattern == RING else None
         return search(builder, totals, request, bounds, most_MBps)
@@ -187,9 +189,9 @@ def domain_graphs(
     rings = graphs["ring"].best.channel_count
     graphs["tree"] = find(BALANCED_TREE, rings, rings)
     if collnet and across:
-        graphs["collnet_chain"] = find(TREE, rings, rings, collnet=True)
+        graphs["collnet_chain"] = find(TREE, rings, rings, by_collnet=True)
         most = most_channels(DIRECT, len(system.gpus))
-        graphs["collnet_direct"] = find(DIRECT, 1, most, collnet=True)
+        graphs["collnet_direct"] = find(DIRECT, 1, most, by_collnet=True)
     if has_nvls(system):
         most = most_channels(NVLS, len(system.gpus))
         graphs["nvls"] = find(NVLS, 1 if across else most, most)

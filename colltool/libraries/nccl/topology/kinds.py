@@ -26,7 +26,8 @@ PATTERNS = {
     NVLS: "NVLS",
     DIRECT: "CollNet direct",
 }
-"""Patterns of graphs in words, by the numbers that NCCL's debug lines give."""
+"""Patterns of graphs in words, by the numbers that NCCL's debug lines give. Up to RING a channel is a
+walk from GPU to GPU; NVLS and DIRECT, the numbers above it, have a head that all others send to."""
 TREES = (BALANCED_TREE, SPLIT_TREE, TREE)
 
 UNLIMITED_MBps = 5_000_000

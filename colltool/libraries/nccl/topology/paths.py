@@ -70,11 +70,12 @@ _TO_ITSELF = Path(LOC, UNLIMITED_MBps, ())
 
 
 class Paths:
-    """Paths of a system from node to node, by their numbers; those that NCCL asks for: towards
-    CPUs, GPUs, NICs and NVSwitches."""
+    """Paths of a system from node to node; those that NCCL asks for: from anywhere to CPUs, GPUs, NICs'
+    ports and NVSwitches."""
 
     def __init__(self, system: System) -> None:
         self.system = system
+        # by the number of the end, then the number of the start
         self._towards: dict[int, list[Path]] = {}
         targets: list[SystemNode] = [*system.cpus, *system.devices, *system.gpus, *system.nets]
         if system.nvswitch is not None:
@@ -91,7 +92,8 @@ class Paths:
         self._towards[end.number][start.number] = path
 
     def nearest(self, start: SystemNode, among: Sequence[Part]) -> list[Part]:
-        """What NCCL calls local: those at the highest rate, of these the nearest, all of equals."""
+        """What NCCL calls local: the ends at the highest rate, of these the nearest by type, all of equal
+        ones in their order; also ends without a path, if none has one."""
         best_key = (-1, 0)
         nearest: list[Part] = []
         for end in among:
@@ -105,7 +107,8 @@ class Paths:
         return nearest
 
     def cpu_of(self, node: SystemNode) -> Cpu:
-        """A GPU's own CPU, or a NIC's: of those that are local, or of all, the one over fewest links."""
+        """A GPU's own CPU, or a NIC's: the one over fewest links, in versions that take the nearest type
+        first only of those that are local. The first CPU where none is reached."""
         cpus = self.system.cpus
         if self.system.version.nearest_kind_first:
             cpus = self.nearest(node, cpus)
@@ -114,7 +117,11 @@ class Paths:
         return min(reached, key=lambda cpu: len(self.get(node, cpu).links), default=cpus[0])
 
     def preferred_net(self, gpu: RankedGpu, channel: int) -> NicPort | None:
-        """The NIC that a GPU takes on a channel; None without NICs."""
+        """The NIC that a GPU takes on a channel; None without NICs.
+
+        GPUs that are near the same NICs divide these among them, beginning apart, and each goes round its
+        own from channel to channel.
+        """
         nets = self.nearest(gpu, self.system.nets)
         if not nets:
             return None
@@ -180,7 +187,7 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
         next_wave: dict[int, SystemNode] = {}
         for node in wave:
             for link in node.links:
-                longer = _one_further(paths[node.number], link, own_device, most_links)
+                longer = _path_one_further(paths[node.number], link, own_device, most_links)
                 far = link.to
                 if longer is None or far is target:
                     continue
@@ -191,7 +198,7 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
     return paths
 
 
-def _one_further(
+def _path_one_further(
     path: Path, link: NodeLink, own_device: SystemNode, most_links: int
 ) -> Path | None:
     """The path of a link's far end to the target by way of its near end; None where nothing passes.
@@ -227,8 +234,8 @@ def _one_further(
 
 
 def _is_better(path: Path, known: Path, by_kind: bool) -> bool:
-    """Whether a path is better than one that is known: of a nearer type first, or in versions that do
-    not ask for it only one of fewer links and a higher rate."""
+    """Whether a path is better than the known one. ``by_kind``: of a nearer type, else faster, else shorter;
+    in other versions only one of fewer links and at a higher rate."""
     if by_kind:
         return path.order < known.order
     shorter = known is NO_PATH or len(path.links) < len(known.links)
@@ -244,7 +251,7 @@ def paths_of(system: System) -> Paths:
     return paths
 
 
-def _through(paths: Paths, start: SystemNode, middle: SystemNode, end: SystemNode) -> Path:
+def _path_through(paths: Paths, start: SystemNode, middle: SystemNode, end: SystemNode) -> Path:
     """A path by way of a third node."""
     first = paths.get(start, middle)
     second = paths.get(middle, end)
@@ -284,7 +291,7 @@ def _between_gpus(paths: Paths) -> None:
                 paths.put(start, end, path._replace(kind=NET))
                 continue
             if path.kind > farthest:
-                path = _through(paths, start, paths.cpu_of(end), end)
+                path = _path_through(paths, start, paths.cpu_of(end), end)
             slower = min(nic_MBps[start], nic_MBps[end]) > path.MBps
             if slower and not _is_relayed(path):
                 path = path._replace(kind=NET)
@@ -299,7 +306,7 @@ def _is_relayed(path: Path) -> bool:
 
 
 def _over_c2c(paths: Paths) -> None:
-    """A NIC on the CPU of a GPU with C2C is as near as on a switch."""
+    """Count a NIC on the CPU of a GPU with C2C as near (P2C), both ways."""
     system = paths.system
     if not system.version.nic_over_c2c or not system.nets:
         return
@@ -315,26 +322,28 @@ def _over_c2c(paths: Paths) -> None:
 
 
 def _to_nics(paths: Paths) -> None:
-    """Relay to far NICs by the GPU whose they are (PXN); without GPUDirect go through the CPU."""
+    """Change paths to NICs: to a far one by way of the GPU whose own it is (PXN), and to a near one
+    without GPUDirect RDMA through the CPU, both ways."""
     system = paths.system
     for net in system.nets:
         for gpu in system.gpus:
             relay = paths.home_gpu(net)
             # Of the path that decides about GPUDirect: of a relayed one its last part.
             kind = paths.get(gpu, net).kind
-            if relay is not None and relay is not gpu and _is_better_by(relay, paths, gpu, net):
-                path = _through(paths, gpu, relay, net)
+            if relay is not None and relay is not gpu and _relays_better(relay, paths, gpu, net):
+                path = _path_through(paths, gpu, relay, net)
                 paths.put(gpu, net, path._replace(kind=PXN))
                 kind = paths.get(relay, net).kind
             has_gpudirect = _is_direct(gpu, net, kind, system.version.gdr)
             if paths.get(gpu, net).kind < PHB and not has_gpudirect:
                 cpu = paths.cpu_of(gpu)
-                paths.put(gpu, net, _through(paths, gpu, cpu, net))
-                paths.put(net, gpu, _through(paths, net, cpu, gpu))
+                paths.put(gpu, net, _path_through(paths, gpu, cpu, net))
+                paths.put(net, gpu, _path_through(paths, net, cpu, gpu))
 
 
-def _is_better_by(relay: RankedGpu, paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
-    """Whether a GPU reaches a NIC better through another that is linked to it and near the NIC."""
+def _relays_better(relay: RankedGpu, paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
+    """Whether a GPU reaches a NIC better through ``relay``, a GPU of the same host that has NVLinks to it and
+    is near the NIC: at a higher rate, or where the direct path is farther than PXN."""
     version = paths.system.version
     if not version.pxn:
         return False

@@ -49,7 +49,8 @@ def number(text: str) -> int:
 
 
 def slot_MBps(link_speed: str, link_width: str) -> int:
-    """A PCI slot's link; an unknown generation counts as Gen3, an unknown width as 16.
+    """What a PCI slot's link moves one way, from its speed and width as the file has them; an unknown
+    generation counts as Gen3, an unknown width as 16.
 
     >>> slot_MBps("32.0 GT/s PCIe", "16"), slot_MBps("32.0 GT/s", "16")
     (48000, 12000)
@@ -64,7 +65,8 @@ def slot_MBps(link_speed: str, link_width: str) -> int:
 
 
 def port_MBps(speed: str) -> int:
-    """A NIC's port, of its speed in Mb/s; one that does not know its speed counts as 10 Gb/s."""
+    """What a NIC's port moves one way, from its speed in Mb/s; one that does not know its speed counts as
+    10 Gb/s."""
     Mbps = number(speed)
     if Mbps <= 0:
         return 1_250  # 10 Gb/s

@@ -28,7 +28,9 @@ BillTable = list[list[Bill | None]]
 class NodeReach:
     """Paths of a system; every list is by the place of a GPU or NIC.
 
-    Args:
+    Attributes:
+        gpus, nets: the system's, GPUs and NICs' ports.
+        nvswitch: None without one.
         count: number of GPUs.
         between: paths from GPU to GPU.
         out: from GPU to NIC.
@@ -100,8 +102,8 @@ class NodeReach:
         return any(path.MBps for path in self.back[net])
 
     def listed_nets(self, gpu: int, farthest: int) -> list[int]:
-        """The NICs for a GPU, for all of them with NOWHERE: the preferred ones, then by type of path up to
-        the ``farthest``."""
+        """The NICs to try for a GPU, or with NOWHERE for all GPUs: the preferred ones, then those on paths
+        up to type ``farthest``, nearest first."""
         key = (gpu, farthest)
         if key not in self._listed_nets:
             gpus = list(range(self.count)) if gpu == NOWHERE else [gpu]
@@ -109,7 +111,7 @@ class NodeReach:
         return self._listed_nets[key]
 
     def _nets_for(self, gpus: list[int], farthest: int) -> list[int]:
-        """:meth:`listed_nets` of several GPUs, computed."""
+        """Compute :meth:`listed_nets` of these GPUs, each of which prefers at least one NIC."""
         several_hosts = len({gpu.host for gpu in self.gpus}) > 1
         nets: list[int] = []
         if several_hosts:
@@ -154,8 +156,8 @@ class NodeReach:
         return table
 
     def head_paths(self, head: int, pattern: int) -> list[Path]:
-        """The paths that a head's channel takes, one after the other; its own stream is on NVSwitches
-        twice."""
+        """The paths that a head's channel takes: of CollNet direct between the head and every GPU, of NVLS
+        between the NVSwitches and every GPU, the head's twice as its own stream takes them too."""
         taken = []
         if pattern == DIRECT:
             taken += self.between[head]
@@ -176,7 +178,7 @@ class NodeReach:
         return self._head_bills[key]
 
     def _new_head_bill(self, head: int, pattern: int, MBps: int, farthest: int) -> Bill | None:
-        """:meth:`head_bill`, computed."""
+        """Compute :meth:`head_bill`."""
         # CollNet direct shares the head's rate among the other GPUs
         each_MBps = round(MBps / (self.count - 1)) if pattern == DIRECT else MBps
         charges: list[tuple[int, int]] = []

@@ -80,8 +80,13 @@ class FoundChannels(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How far a search may go: nearest and farthest type of path, between GPUs and to NICs, and the
-    rates that are tried, falling."""
+    """How far a search may go.
+
+    Args:
+        inside, inside_farthest: the nearest and the farthest type of path between GPUs.
+        across, across_farthest: the same to NICs.
+        speeds: the rates that are tried, falling, in MB/s.
+    """
 
     inside: int
     inside_farthest: int
@@ -151,12 +156,12 @@ def first_cross_nic(paths: Paths, pattern: int) -> int:
 
 
 def _can_cross(paths: Paths, pattern: int) -> bool:
-    """Whether there is another NIC to leave by, and the pattern leaves."""
+    """Whether there is another NIC to leave by, and the pattern may leave by another than it came by."""
     return len(paths.system.nets) > 1 and pattern in _CROSSING
 
 
 def most_channels(pattern: int, gpus: int) -> int:
-    """The most channels that are searched for."""
+    """The most channels of a pattern that are searched for on a domain of ``gpus``."""
     if pattern == DIRECT:
         return min(MAX_DIRECT_HEADS, gpus)
     if pattern == NVLS:

@@ -25,7 +25,12 @@ from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 
 
 class GraphFound(NamedTuple):
-    """A graph of a domain, and what binds it."""
+    """A graph of a domain, and what binds it; types of path by their names, such as NVL.
+
+    Args:
+        pattern: ring, tree, nvls, collnet_chain or collnet_direct.
+        binding: the parts that its channels fill; None where they take nothing.
+    """
 
     pattern: str
     domain: DomainGraphs

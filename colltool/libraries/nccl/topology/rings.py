@@ -66,10 +66,10 @@ def carries(paths: Paths, ring: NamedRing) -> bool:
     port_MBps: dict[str, float] = defaultdict(float)  # by the NIC's name
     system = paths.system
     for channel in ring.channels:
-        steps = _steps(paths, channel)
-        if steps is None:
+        channel_paths = _channel_paths(paths, channel)
+        if channel_paths is None:
             return False
-        for path, crosses in steps:
+        for path, crosses in channel_paths:
             farthest = ring.across if crosses else ring.inside
             if farthest not in KINDS or path.kind > KINDS.index(farthest):
                 return False
@@ -93,7 +93,7 @@ class _ChannelPath(NamedTuple):
     crosses: bool
 
 
-def _steps(paths: Paths, channel: NamedChannel) -> list[_ChannelPath] | None:
+def _channel_paths(paths: Paths, channel: NamedChannel) -> list[_ChannelPath] | None:
     """The paths of a channel, which closes to a ring inside a node and else begins and ends at a NIC;
     None where a part is missing."""
     system = paths.system
@@ -106,11 +106,11 @@ def _steps(paths: Paths, channel: NamedChannel) -> list[_ChannelPath] | None:
     following = gpus[1:]
     if not ends:
         following = [*following, gpus[0]]
-    steps = []
+    channel_paths = []
     for gpu, other in zip(gpus, following, strict=False):
         if gpu is not other:
-            steps.append(_ChannelPath(paths.get(gpu, other), crosses=False))
+            channel_paths.append(_ChannelPath(paths.get(gpu, other), crosses=False))
     if ends:
-        steps.append(_ChannelPath(paths.get(ends[0], gpus[0]), crosses=True))
-        steps.append(_ChannelPath(paths.get(gpus[-1], ends[-1]), crosses=True))
-    return steps
+        channel_paths.append(_ChannelPath(paths.get(ends[0], gpus[0]), crosses=True))
+        channel_paths.append(_ChannelPath(paths.get(gpus[-1], ends[-1]), crosses=True))
+    return channel_paths

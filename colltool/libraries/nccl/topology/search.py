@@ -1,7 +1,7 @@
 """The search for a graph: trials in NCCL's order, each with other demands, within its budgets.
 
 :func:`search` is the entry. A first pass goes from the strictest demand to looser ones
-(:meth:`_Search.looser`), then the channels may be doubled, and a second pass tries higher rates for
+(:meth:`_Search.looser_request`), then the channels may be doubled, and a second pass tries higher rates for
 as many channels. The better of two trials' channels is :mod:`~colltool.libraries.nccl.topology.channels`'
 matter.
 
@@ -53,11 +53,12 @@ class Attempt(NamedTuple):
 
     Args:
         trial: its number, from 1 on.
-        passed: the pass that it was in, 1 or 2.
+        pass_number: 1 or 2, of the pass that it was made in.
+        channels: how many it found.
     """
 
     trial: int
-    passed: int
+    pass_number: int
     request: GraphRequest
     channels: int
 
@@ -88,7 +89,10 @@ class _Search:
     """One search: the channels that are best so far go from trial to trial.
 
     Args:
-        most_MBps: all channels carry in what is looked for; None where nothing special is.
+        bounds: how far demands may be loosened.
+        most_MBps: what all channels carry in a ring that is looked for; None where any will do.
+
+    Attributes:
         trials: how many were made.
         log: those that found something.
     """
@@ -109,7 +113,7 @@ class _Search:
         self._steps_left: dict[GraphRequest, int] = {}
 
     def attempt(
-        self, request: GraphRequest, best: FoundChannels, passed: int
+        self, request: GraphRequest, best: FoundChannels, pass_number: int
     ) -> tuple[FoundChannels, int]:
         """Make a trial; the best channels then, and the steps that it left, -1 if it found the most.
 
@@ -117,8 +121,8 @@ class _Search:
         """
         self.trials += 1
         key = request._replace(
-            inside=_effective(request.inside, self.builder.reach.kinds_between),
-            across=_effective(request.across, self.builder.reach.kinds_out),
+            inside=_effective_kind(request.inside, self.builder.reach.kinds_between),
+            across=_effective_kind(request.across, self.builder.reach.kinds_out),
         )
         if key in self._steps_left:
             return best, self._steps_left[key]
@@ -128,7 +132,7 @@ class _Search:
         if request.pattern != DIRECT:
             self._steps_left[key] = steps_left
         if found is not best:
-            self.log.append(Attempt(self.trials, passed, found.request, found.channel_count))
+            self.log.append(Attempt(self.trials, pass_number, found.request, found.channel_count))
         return found, steps_left
 
     def is_beyond(self, best: FoundChannels) -> bool:
@@ -145,7 +149,8 @@ class _Search:
         return best.channel_count * best.request.across_MBps >= self.totals.total_MBps
 
     def first_pass(self, request: GraphRequest) -> FoundChannels:
-        """Looser and looser demands, until channels are enough or the steps are used up."""
+        """Try looser and looser demands, until channels are enough or the steps are used up. Steps that a
+        trial leaves go to those that follow; without any channels the search goes on all the same."""
         best = FoundChannels(request)
         trial: GraphRequest | None = request
         allowance = _ALL_STEPS
@@ -162,10 +167,10 @@ class _Search:
             allowance += steps_left
             if allowance < 0 and best.channels:
                 break
-            trial = self.looser(trial, best, request)
+            trial = self.looser_request(trial, best, request)
         return best
 
-    def looser(
+    def looser_request(
         self, trial: GraphRequest, best: FoundChannels, request: GraphRequest
     ) -> GraphRequest | None:
         """The next trial after one with orders of its own for each channel; None if it was the last.
@@ -202,7 +207,8 @@ class _Search:
         return None
 
     def second_pass(self, best: FoundChannels) -> FoundChannels:
-        """Higher rates for as many channels, each the next of the list, until a trial takes all its steps."""
+        """Higher rates for as many channels, each the next of the list, until a trial takes all its steps or
+        there is none higher to try."""
         speeds = self.bounds.speeds
         # of the highest rate up to the one found, else of the lowest
         reached = (place for place, MBps in enumerate(speeds) if MBps <= best.request.across_MBps)
@@ -212,7 +218,7 @@ class _Search:
         )
         steps_left = 1
         while steps_left and index > 0:
-            faster = _faster(request, best, speeds[index - 1])
+            faster = _faster_request(request, best, speeds[index - 1])
             if faster is None:
                 break
             request = faster
@@ -221,7 +227,7 @@ class _Search:
         return best
 
 
-def _faster(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphRequest | None:
+def _faster_request(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphRequest | None:
     """The next trial of the second pass, at the next higher rate; None if there is none to make."""
     if request.pattern == RING:
         return request._replace(inside_MBps=MBps, across_MBps=MBps)
@@ -239,13 +245,15 @@ def _faster(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphReque
     return request._replace(inside_MBps=MBps)
 
 
-def _effective(kind: int, existing: set[int]) -> int:
-    """The farthest type of path that there is up to one, -1 if none: what a demand for it comes to."""
+def _effective_kind(kind: int, existing: set[int]) -> int:
+    """What a demand for paths up to type ``kind`` comes to: the farthest of the ``existing`` types up to
+    it, -1 if none."""
     return max((known for known in existing if known <= kind), default=-1)
 
 
 def double_channels(found: FoundChannels, sm: int) -> FoundChannels:
-    """Twice the channels at half the rate where NCCL rather has more of them, else the same."""
+    """Twice the channels at half the rate where NCCL rather has more of them, up to the request's most;
+    else the same. ``sm``: the least compute capability of the GPUs."""
     request = found.request
     MBps = request.inside_MBps
     if not found.channels or request.pattern == NVLS or MBps < _DOUBLED_MBps:
@@ -271,7 +279,8 @@ def search(
 
     Args:
         totals: what a GPU moves at most; channels that carry it are enough.
-        most_MBps: all of them carry in what is looked for; the search ends where it finds more.
+        most_MBps: what all channels carry in a ring that is looked for: the search ends where it finds
+            more. None where any will do.
     """
     builder.taken_hops = 0
     run = _Search(builder, totals, bounds, most_MBps)
@@ -280,7 +289,7 @@ def search(
         best = double_channels(best, builder.paths.system.least_sm)
         best = run.second_pass(best)
     elif not best.channels and not request.collnet and request.pattern != NVLS:
-        return _emergency(builder, request, run.trials)
+        return _emergency_channel(builder, request, run.trials)
     request = best.request
     return Searched(
         best=best,
@@ -293,8 +302,9 @@ def search(
     )
 
 
-def _emergency(builder: ChannelBuilder, request: GraphRequest, trials: int) -> Searched:
-    """Where nothing was found: one channel of hardly any bandwidth, so that the job runs."""
+def _emergency_channel(builder: ChannelBuilder, request: GraphRequest, trials: int) -> Searched:
+    """What NCCL takes where nothing was found, so that the job runs: one channel of hardly any bandwidth,
+    the GPUs as numbered."""
     nets: tuple[int, ...] = ()
     across = DIS
     across_MBps = 0

@@ -39,7 +39,8 @@ class SystemNode:
     Args:
         type: CPU, PCI (a switch), DEV (a physical GPU), GPU (a rank on one), NIC, NET (a port of one)
             or NVS (all NVSwitches).
-        name: what it is called in the file.
+        name: what it is called in the file: a bus id, a NIC's name, a CPU's NUMA number.
+        element: of the file that it was read from; None of NVSwitches.
         host: its place among the system's hosts.
         number: its place among the system's nodes.
         parent: the switch or CPU whose slot it is in.
@@ -166,7 +167,8 @@ class System:
 
 
 def add_link(owner: SystemNode, to: SystemNode, kind: str, MBps: int) -> None:
-    """Add a rate between two nodes, keeping the owner's links by falling rate, equals in order."""
+    """Add a rate to the one-way link of a kind between two nodes, which is made if it is not there. The
+    owner's links stay by falling rate; of equal ones the earlier goes first."""
     links = owner.links
     link = _link_to(owner, to, kind)
     if link is None:
@@ -192,14 +194,14 @@ def join(node: SystemNode, other: SystemNode, kind: str, MBps: int) -> None:
 
 
 def hang(node: SystemNode, parent: SystemNode, MBps: int) -> None:
-    """Put a node into a slot of its parent."""
+    """Put a node into a slot of its parent, with PCI links both ways."""
     node.parent = parent
     join(node, parent, "PCI", MBps)
 
 
 def number_parts(system: System) -> None:
-    """Number nodes and links, GPUs first and each list in its order, and pair each link with the one
-    the other way."""
+    """Number nodes and links anew, GPUs first and each list in its order, and pair each link with the one
+    the other way. Nodes that are in no list are dropped."""
     system.nodes = [
         *system.gpus,
         *system.nets,

@@ -67,7 +67,7 @@ def system_of(
     communicator, all by default.
 
     Raises:
-        ColltoolError: without CPUs or ranks, or larger than a node is.
+        ColltoolError: without CPUs or ranks, with two GPUs of one rank, or larger than a node is.
     """
     reader = _SystemReader(System(version), name, ranks)
     for element in root.children:
@@ -89,7 +89,10 @@ def system_of(
 class _SystemReader:
     """Builds a system from elements: first the CPUs with what hangs below them, then the links across.
 
-    Args:
+    A missing attribute reads as "". Methods add nodes to ``system`` in the order of the file, which is
+    NCCL's; links that lead across need all nodes first.
+
+    Attributes:
         by_busid: what is in the slots, by the place of the host and the number of the bus id.
         gpu_elements: each rank with its element.
         bare_nics: NICs without a slot, one a host, by the host's place.
@@ -106,7 +109,7 @@ class _SystemReader:
         self.cpus: dict[int, Cpu] = {}
 
     def add_cpu(self, element: Element) -> None:
-        """A CPU, its host if that is new, and what hangs below it."""
+        """Add a CPU, its host if that is new, and what hangs below it."""
         host_name = element.get("host_hash") or "0x0"
         hosts = self.system.hosts
         if host_name not in hosts:
@@ -131,7 +134,7 @@ class _SystemReader:
                 self.add_bare_nic(child, cpu)
 
     def add_pci(self, element: Element, parent: SystemNode, cpu: Cpu) -> None:
-        """A slot with a GPU or a NIC, or a switch and what is below it."""
+        """Add a slot with a GPU or a NIC, or a switch and what is below it; other slots are left out."""
         tags = [child.tag for child in element.children]
         MBps = slot_MBps(element.get("link_speed"), element.get("link_width"))
         busid = bus_number(element.get("busid"))
@@ -159,7 +162,8 @@ class _SystemReader:
             hang(switch, parent, MBps)
 
     def add_device(self, element: Element, parent: SystemNode, cpu: Cpu, MBps: int) -> None:
-        """A GPU's slot; one without ranks is not there for NCCL."""
+        """Add a GPU and its ranks, those of ``self.ranks`` where that is given; a GPU without any is not
+        there for NCCL."""
         in_use = []
         for child in element.children:
             if child.tag != "gpu" or not child.get("rank"):
@@ -190,7 +194,8 @@ class _SystemReader:
             join(device, gpu, "LOC", UNLIMITED_MBps)
 
     def add_bare_nic(self, element: Element, cpu: Cpu) -> None:
-        """A NIC without a slot; a host has one for all of them, at the first CPU that has any."""
+        """Add the ports of a NIC without a slot; all such NICs of a host are one, at the first CPU that has
+        any."""
         nic = self.bare_nics.get(cpu.host)
         if nic is None:
             nic = SystemNode("NIC", "no slot", element, cpu.host)
@@ -202,7 +207,8 @@ class _SystemReader:
             self.add_nets(element, nic)
 
     def add_nets(self, element: Element, nic: SystemNode) -> None:
-        """The ports of a NIC that NCCL uses; a name that is missing is "net" and its number."""
+        """Add the ports of a NIC that NCCL uses: those with a ``dev``, unless ``net`` is 0. A port without a
+        name is called "net" and its number."""
         for child in element.children:
             if child.tag != "net" or not child.get("dev") or child.get("net") == "0":
                 continue
@@ -225,7 +231,11 @@ class _SystemReader:
             join(nic, net, "NET", net.MBps)
 
     def check(self) -> None:
-        """Count the ranks; ColltoolError where the file is none of a node, or no node is so large."""
+        """Check what was read so far, and count the ranks.
+
+        Raises:
+            ColltoolError: as :func:`system_of`.
+        """
         system = self.system
         if not system.cpus:
             what = "has no <cpu> elements below <system>: a topology file of NCCL has them"
@@ -251,7 +261,8 @@ class _SystemReader:
         system.ranks = len(ranks)
 
     def add_nvlinks(self) -> None:
-        """The NVLinks of every GPU: to another, to its CPU, else to the NVSwitches."""
+        """Add the NVLinks of every GPU: to another, to its CPU, else to the NVSwitches, all of which are one
+        node. Between two GPUs each has an element of its own."""
         for gpu, element in self.gpu_elements:
             device = gpu.device
             for child in element.each("nvlink"):
@@ -270,14 +281,14 @@ class _SystemReader:
                     join(device, self.system.nvswitch, "NVL", MBps)
 
     def add_c2c(self) -> None:
-        """The NVLink-C2C of every GPU to its CPU; ``bw`` is MB/s of a link."""
+        """Add the NVLink-C2C of every GPU to its CPU; ``bw`` is MB/s of a link."""
         for gpu, element in self.gpu_elements:
             for child in element.each("c2c"):
                 MBps = max(number(child.get("count")) * number(child.get("bw")), 0)
                 join(gpu.device, self.cpus[id(gpu.device)], "C2C", MBps)
 
     def add_pci_links(self, root: Element) -> None:
-        """Links between PCI switches beside the tree, which count as free."""
+        """Add links between PCI switches beside the tree, which count as without limit."""
         for element in root.each("pcilink"):
             outer = element.inside("pci")
             cpu = element.inside("cpu")

@@ -73,7 +73,7 @@ def cpu_of(system: System) -> Cpu:
 
 
 def _graph(joined: Joined, system: System) -> Graph:
-    """A graph as the cost model takes it, rates in GB/s."""
+    """A graph as the cost model takes it, with MB/s turned into GB/s."""
     return Graph(
         joined.channels,
         joined.inside_MBps / 1000,

@@ -111,14 +111,14 @@ def with_settings(version: Version, env: Mapping[str, str]) -> Version:
     >>> KINDS[with_settings(version_of("2.30"), {"NCCL_NET_GDR_LEVEL": "PHB"}).gdr]
     'PHB'
     """
-    level = _level(env.get("NCCL_P2P_LEVEL", ""))
+    peers = _path_type(env.get("NCCL_P2P_LEVEL", ""))
     if env.get("NCCL_P2P_DISABLE", "0") != "0":
-        level = LOC
-    if level is not None:
-        version = version._replace(peers=level)
-    level = _level(env.get("NCCL_NET_GDR_LEVEL", ""))
-    if level is not None:
-        version = version._replace(gdr=level)
+        peers = LOC
+    if peers is not None:
+        version = version._replace(peers=peers)
+    gdr = _path_type(env.get("NCCL_NET_GDR_LEVEL", ""))
+    if gdr is not None:
+        version = version._replace(gdr=gdr)
     if env.get("NCCL_PXN_DISABLE", "0") != "0":
         version = version._replace(pxn=False)
     if env.get("NCCL_CROSS_NIC") in ("0", "1"):
@@ -126,7 +126,7 @@ def with_settings(version: Version, env: Mapping[str, str]) -> Version:
     return version
 
 
-def _level(text: str) -> int | None:
+def _path_type(text: str) -> int | None:
     """The type of path that a setting names, in letters or as a number; None if it names none."""
     word = text.strip().upper()
     if word in KINDS:
