@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest_and_all
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.base.primitives import Primitive
 from colltool.fabric.model import Fabric
@@ -112,10 +112,7 @@ def _numbers_of_key(fabric: Fabric, text: str, key: str, is_relative: bool) -> l
     places = [place for place in key_of if _means(fabric, key, key_of[place], is_relative)]
     if not places:
         names = list(key_of.values())
-        fix = (
-            f"{nearest(key, names)} known: {', '.join(names)}, or alpha, bandwidth, eta.beta of"
-            " all tiers"
-        )
+        fix = f"{nearest_and_all(key, names)}, or alpha, bandwidth, eta.beta of all tiers"
         raise _range_error(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
     if is_relative:
         places = [place for place in places if value_of[place]]

@@ -180,23 +180,25 @@ def _is_held_back(slot: Element) -> bool:
 
 def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
     """Give slots whose speed NCCL cannot read, as in a VM, that of the GPUs' generation."""
-    speed = _OLDEST_SPEED
+    usual_speed = _OLDEST_SPEED
     # the newest that fits comes last
-    for least_sm, usual_speed in reversed(_SPEEDS):
+    for least_sm, speed in reversed(_SPEEDS):
         if before.system.least_sm >= least_sm:
-            speed = usual_speed
+            usual_speed = speed
     names = []
+    given_speed = usual_speed
     for slot in root.each("pci"):
         text = slot.get("link_speed")
         # what NCCL cannot read counts as Gen3, 8 GT/s
         if slot_MBps(text, "16") == slot_MBps("", "16") and not text.startswith("8"):
+            given_speed = usual_speed
             # newer rates NCCL reads only with the word behind them: "32.0 GT/s PCIe"
             if text.endswith("GT/s"):
-                speed = f"{text} PCIe"
-            slot.attributes["link_speed"] = speed
+                given_speed = f"{text} PCIe"
+            slot.attributes["link_speed"] = given_speed
             slot.attributes["link_width"] = "16"
             names.append(slot.get("busid"))
-    return _edit_of("unknown-slots", names, f"{speed} x16")
+    return _edit_of("unknown-slots", names, f"{given_speed} x16")
 
 
 def _far_nets(before: NodeGraphs) -> list[NicPort]:
