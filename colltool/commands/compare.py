@@ -65,7 +65,8 @@ def compare(
     from colltool.analysis.compare import compare as compare_columns
     from colltool.commands.kernel_prices import kernels_of
     from colltool.commands.reading import groups_of, is_nothing
-    from colltool.commands.requests import columns_of, grid_request, model_request, several_of
+    from colltool.commands.requests import grid_request, model_request
+    from colltool.commands.several_fabrics import columns_of, several_of
 
     model = model_request(None, options)
     kernels = kernels_of(model.library)

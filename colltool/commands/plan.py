@@ -220,7 +220,8 @@ def compare_plans(
     """
     from colltool.analysis.jobs import plans
     from colltool.commands.reading import count_if
-    from colltool.commands.requests import several_of, sweep_fabrics, typed_of
+    from colltool.commands.requests import typed_of
+    from colltool.commands.several_fabrics import several_of, sweep_fabrics
     from colltool.estimate.machine_factor import as_read
 
     loaded = _job_of(job)

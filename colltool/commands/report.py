@@ -111,7 +111,7 @@ def report(
         size_of,
         vary_of,
     )
-    from colltool.commands.requests import several_of
+    from colltool.commands.several_fabrics import several_of
 
     with rename_for_both(fabrics="against", fabric="against"):
         fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]

@@ -179,7 +179,7 @@ def page_columns(
         ColltoolError: more than :data:`MAX_COLUMNS`, or the same fabric twice.
     """
     from colltool.commands.reading import vary_of
-    from colltool.commands.requests import columns_of
+    from colltool.commands.several_fabrics import columns_of
 
     under_library = columns_of(fabrics, vary, overrides, library, machine)
     as_filed = columns_of(fabrics, vary, overrides, library=None, machine=machine)

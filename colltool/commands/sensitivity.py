@@ -119,12 +119,8 @@ def compare_sensitivity(
     """
     from colltool.analysis.contest import ContestEntry, contest
     from colltool.commands.reading import count_of, size_of, vary_of
-    from colltool.commands.requests import (
-        grid_request,
-        model_request,
-        several_of,
-        sweep_fabrics,
-    )
+    from colltool.commands.requests import grid_request, model_request
+    from colltool.commands.several_fabrics import several_of, sweep_fabrics
     from colltool.fabric.ranges import names_a_number, parameter_ranges, ranges_of
 
     model = model_request(ranks, options)

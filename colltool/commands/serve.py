@@ -228,7 +228,8 @@ def _on_fabrics(
         ColltoolError: ranges on several fabrics, or together with values.
     """
     from colltool.commands.reading import vary_of
-    from colltool.commands.requests import fabric_with, several_of
+    from colltool.commands.requests import fabric_with
+    from colltool.commands.several_fabrics import several_of
 
     several = several_of(fabric)
     varied = vary_of(vary)
@@ -355,7 +356,7 @@ class ServeRequest(NamedTuple):
         machine: CustomMachine | None,
     ) -> ServeList:
         """The model on several fabrics, or on every combination of varied values of each."""
-        from colltool.commands.requests import columns_of
+        from colltool.commands.several_fabrics import columns_of
         from colltool.serving.results import ServeList
 
         columns = columns_of(fabrics, vary, overrides, None, machine)
@@ -366,7 +367,7 @@ class ServeRequest(NamedTuple):
 
 def _single(fabric: Any, question: str) -> Any:
     """The only fabric; ColltoolError for several, which ``question`` does not take."""
-    from colltool.commands.requests import several_of
+    from colltool.commands.several_fabrics import several_of
 
     several = several_of(fabric)
     if len(several) > 1:

@@ -83,7 +83,8 @@ def verify(
         primitive_of,
         size_of,
     )
-    from colltool.commands.requests import fabric_of, several_of
+    from colltool.commands.requests import fabric_of
+    from colltool.commands.several_fabrics import several_of
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
