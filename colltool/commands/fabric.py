@@ -127,6 +127,7 @@ def size_fabric(
             "nothing says what to size", fix=f"write {both}, or {argument_text('fat_tree', 64)}"
         )
     switch_ports = count_of(radix, "radix")
+    # as clos_plan and direct_plan take them
     counts = (
         count_of(endpoints, "endpoints"),
         count_of(ports_per_endpoint, "ports_per_endpoint"),
@@ -145,7 +146,8 @@ def size_fabric(
 
 
 def _refuse_with_fat_tree(**arguments: Any) -> None:
-    """Raise ColltoolError for an argument that is not None: k defines the whole fat-tree."""
+    """Raise ColltoolError for an argument that is not None, which stands for its default: k defines
+    the whole fat-tree."""
     for name, value in arguments.items():
         if value is not None:
             raise ColltoolError(

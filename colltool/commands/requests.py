@@ -64,9 +64,8 @@ def model_request(ranks: int | None, options: Mapping[str, object]) -> ModelRequ
     group = group_of(ranks, stride, alone, model_options.pop("shape", None))
     library = model_options.pop("library", None)
     machine = model_options.pop("machine", None)
-    together = model_options.pop("readings", None)
-    # what is left now are single options of the model
-    readings = checked(together, **model_options)
+    # what is left once readings are out are single options of the model
+    readings = checked(model_options.pop("readings", None), **model_options)
     return ModelRequest(group, library, readings, machine)
 
 
