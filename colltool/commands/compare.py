@@ -76,7 +76,7 @@ def compare(
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
     groups = groups_of(ranks, model.group)
     compared, overrides = _with_itself(several_of(fabrics), vary, overrides)
-    # a library of kernels is none that a fabric may have
+    # a library of kernels runs on the fabric with its own library: no fabric can have it
     fabric_library = model.library if kernels is None else None
     columns = columns_of(compared, vary, overrides, fabric_library, model.machine, groups)
     if len(columns) < 2:

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 DEFAULT_RANKS = 8
 # smaller relative changes are rounding, not changes
 DEFAULT_RTOL = 1e-6
+# help of --library
 LIBRARY_PAIR = "Compare two libraries, or two versions of one, on a fabric instead of two files."
 
 
-def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
+def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = DEFAULT_RTOL) -> Diff:
     """What changed between two JSON documents of the same command by more than a relative tolerance.
 
     Args:
@@ -73,7 +74,8 @@ def diff_libraries(
         group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", least=2)
         pair = find_library(first), find_library(second)
         for file in pair:
-            # so begins what find_library says of a version that another one stands in for
+            # said: what find_library has to say of what it found; so it begins where the data of another
+            # version stand in, and comparing these would compare the wrong ones
             if file.said.startswith(WARNING):
                 raise ColltoolError(
                     file.said.removeprefix(WARNING),

@@ -1,4 +1,8 @@
-"""Fabric files: list, start, show, draw, import, check and size; and NCCL's channels on a node."""
+"""Fabric files: list, start, show, draw, import, check and size; and NCCL's channels on a node.
+
+First are the public functions :func:`list_fabrics`, :func:`draw_fabric` and :func:`size_fabric`; below
+:data:`fabric_command` are the commands of ``colltool fabric``.
+"""
 
 from __future__ import annotations
 

@@ -234,11 +234,13 @@ def _sizes(
             fix="leave one of them out",
         )
     if begin is None or end is None:
-        missing = "begin" if begin is None else "end"
+        stated, missing, example = (
+            ("end", "begin", "1M") if begin is None else ("begin", "end", "1G")
+        )
         raise ColltoolError(
             "a range of sizes needs two ends",
-            argument="end" if begin is None else "begin",
-            fix=f"add {argument_text(missing, '1M' if begin is None else '1G')}",
+            argument=stated,
+            fix=f"add {argument_text(missing, example)}",
         )
     step_bytes = 0.0 if step is None else size_of(step)
     return sizes_between(size_of(begin), size_of(end), factor or 2.0, step_bytes)

@@ -118,19 +118,19 @@ def fabric_of(
         ColltoolError: no fabric, or one that does not load; an unknown library or machine.
     """
     custom_machine = machine_if(machine)
-    if not isinstance(fabric, Fabric | str | os.PathLike | Mapping):
+    if isinstance(fabric, Fabric):
+        loaded = fabric
+        if custom_machine is not None:
+            loaded = on_machine(fabric, custom_machine)
+    elif isinstance(fabric, str | os.PathLike | Mapping):
+        loaded = load_fabric(fabric, machine=custom_machine)
+    else:
         raise wrong(
             fabric,
             "fabric",
             "a fabric",
             'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns',
         )
-    if not isinstance(fabric, Fabric):
-        loaded = load_fabric(fabric, machine=custom_machine)
-    elif custom_machine is not None:
-        loaded = on_machine(fabric, custom_machine)
-    else:
-        loaded = fabric
     return under_library(loaded, library)
 
 

@@ -109,9 +109,8 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
                 flags = flags.replace(f", {flag}", "")
             section = self.sections.get(parameter.name, usual_section)
             by_section[section].append((flags, help_))
-        with_model = show_model.get()
         for section, records in by_section.items():
-            if section == MODEL and records and not with_model:
+            if section == MODEL and records and not show_model.get():
                 with formatter.section(section):
                     # the first flag of "--pipelining, -p WORD"
                     names = [flags.split()[0].split(",")[0] for flags, _ in records]

@@ -1,4 +1,5 @@
-"""Every formula against its executed schedule."""
+"""Every formula against its executed schedule: :func:`verify`, and ``colltool verify``, which exits
+with 1 where one does not match."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.verification.verify import Verification
 
-# of a range in --values: 256 for each of the 16 ranks of a trace
+# numbers of a range in --values: 256 for each of the 16 ranks of a trace
 _MOST_NUMBERS = 4096
 # 1..16, -3..3
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
@@ -173,7 +174,7 @@ def _vectors_of(values: Any) -> Vectors:
         if rows and not any(hasattr(row, "__len__") for row in rows):
             rows = [rows]
         vectors = [list(map(float, row)) for row in rows]
-        # bytes and keys of a mapping may be numbers by accident
+        # iterated, bytes are numbers and the keys of a mapping may be: neither is meant
         if not isinstance(values, bytes | Mapping) and all(map(isfinite, chain(*vectors))):
             return vectors
     except (TypeError, ValueError, OverflowError):
