@@ -65,9 +65,10 @@ def breakdown(
         )
     # as price shows them: with intervals, and with the overrides that do not move them. The baselines
     # go the same way, as the rows of a price of their own.
-    where = request.fabric, request.group, request.readings
-    price = with_inert_keys(with_accuracy(result.price, *where), request)
-    baselines = with_accuracy(replace(result.price, results=result.baselines), *where)
+    price = with_accuracy(result.price, request.fabric, request.group, request.readings)
+    price = with_inert_keys(price, request)
+    baselines = replace(result.price, results=result.baselines)
+    baselines = with_accuracy(baselines, request.fabric, request.group, request.readings)
     # gains are of the schedule before a slow rank delays it
     schedule = SchedulePrice(
         request.primitive, bytes_, request.group, request.readings, price.results[0]

@@ -213,7 +213,8 @@ def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[
         value = values[declared.name]
         if declared.row.file != "read" or value is None:
             continue
-        several = list(value) if isinstance(value, list | tuple) else [value]
+        is_list = isinstance(value, list | tuple)
+        several = list(value) if is_list else [value]
         dashes += sum(str(item) == "-" for item in several)
         if dashes > 1:
             raise ColltoolError(
@@ -223,7 +224,7 @@ def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[
             )
         # text or a Path, as the option is
         paths = [type(item)(STANDARD_INPUT) if str(item) == "-" else item for item in several]
-        with_paths[declared.name] = paths if isinstance(value, list | tuple) else paths[0]
+        with_paths[declared.name] = paths if is_list else paths[0]
     return with_paths
 
 

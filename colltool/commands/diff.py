@@ -72,8 +72,9 @@ def diff_libraries(
     second = text_of(new, "library", "nccl@2.31").lower()
     if is_library(first) and is_library(second):
         group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", least=2)
-        pair = find_library(first), find_library(second)
-        for file in pair:
+        old_library = find_library(first)
+        new_library = find_library(second)
+        for file in (old_library, new_library):
             # said: what find_library has to say of what it found; so it begins where the data of another
             # version stand in, and comparing these would compare the wrong ones
             if file.said.startswith(WARNING):
@@ -82,7 +83,7 @@ def diff_libraries(
                     argument="library",
                     fix=f"compare {file.full_name}",
                 )
-        return diff_kernels(loaded, *pair, group, mode_if(mode))
+        return diff_kernels(loaded, old_library, new_library, group, mode_if(mode))
     if mode is not None:
         raise ColltoolError(
             "only engines' libraries say how a call is launched",

@@ -295,7 +295,8 @@ def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
             " --format writes any name",
         )
     drawn = draw_fabric(load_fabric(fabric, overrides or ()))
-    if out.form != "svg" and (out.form is not None or suffix != ".svg"):
+    is_picture = out.form == "svg" or (out.form is None and suffix == ".svg")
+    if not is_picture:
         out.emit(drawn)
         return
     if out.columns is not None:

@@ -125,13 +125,21 @@ class KernelRequest(NamedTuple):
             )
         prices = []
         for size in each_size(sizes):
-            call = (self.library, self.fabric, self.operation, size, self.group)
             # runs: the library whose algorithms it takes, by a table, if it has no kernels of its own
             if self.library.runs:
                 self._refuse_mode(f"{self.library.full_name} has no kernels of its own")
-                prices.append(price_by_table(*call))
+                price = price_by_table(self.library, self.fabric, self.operation, size, self.group)
             else:
-                prices.append(price_kernels(*call, self.mode, self._reduced_type()))
+                price = price_kernels(
+                    self.library,
+                    self.fabric,
+                    self.operation,
+                    size,
+                    self.group,
+                    self.mode,
+                    self._reduced_type(),
+                )
+            prices.append(price)
         return KernelPriceList(tuple(prices))
 
     def _reduced_type(self) -> ReducedType:

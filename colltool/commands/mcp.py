@@ -350,8 +350,13 @@ async def _list_resources(
     from mcp_types import ListResourcesResult, Resource
 
     resources = [
-        Resource(uri=address, name=address.rpartition("/")[2], mime_type=kind, description=text)
-        for address, kind, text in _shipped()
+        Resource(
+            uri=address,
+            name=address.rpartition("/")[2],
+            mime_type=mime_type,
+            description=description,
+        )
+        for address, mime_type, description in _shipped()
     ]
     return ListResourcesResult(resources=resources)
 
@@ -363,14 +368,15 @@ async def _read_resource(
     from mcp.shared.exceptions import MCPError
     from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
 
-    kinds = {address: kind for address, kind, _ in _shipped()}
+    mime_types = {address: mime_type for address, mime_type, _ in _shipped()}
     address = str(params.uri)
-    if address not in kinds:
+    if address not in mime_types:
         what = f"no resource '{address[:100]}': resources/list names them all"
         raise MCPError(INVALID_PARAMS, what)
-    text = _text_of(*address.removeprefix("colltool://").split("/"))
+    kind, name = address.removeprefix("colltool://").split("/")
+    text = _text_of(kind, name)
     return ReadResourceResult(
-        contents=[TextResourceContents(uri=address, mime_type=kinds[address], text=text)]
+        contents=[TextResourceContents(uri=address, mime_type=mime_types[address], text=text)]
     )
 
 

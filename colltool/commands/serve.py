@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -288,16 +289,14 @@ class ServeRequest(NamedTuple):
         self,
         fabric: Fabric,
         deployment: Deployment | None = None,
-        dp: int | None = None,
         engine: LibraryFile | None = None,
     ) -> Served:
-        """The model on a fabric, as requested, or in another deployment (with its replicas ``dp``) or
-        on another engine."""
+        """The model on a fabric, as requested, or in another deployment or on another engine."""
         from colltool.serving.serve import serve as run
 
         question = self.question
         if deployment is not None:
-            question = question._replace(deployment=deployment, dp=dp)
+            question = question._replace(deployment=deployment, dp=deployment.dp)
         engine = engine or self.engine
         return run(self.model, question, fabric, engine, self.experts, by_nccl=self.by_nccl)
 
@@ -308,8 +307,7 @@ class ServeRequest(NamedTuple):
         served = self.run(fabric)
 
         def with_change(trial: ServingTrial) -> Served:
-            deployment = trial.deployment
-            return self.run(trial.fabric, deployment, deployment.dp, trial.engine)
+            return self.run(trial.fabric, trial.deployment, trial.engine)
 
         return replace(served, changes=changes(served, fabric, with_change))
 
@@ -332,11 +330,7 @@ class ServeRequest(NamedTuple):
             ep=int(not has_experts),
             batch=batch or ranks,
         )
-
-        def run(deployment: Deployment) -> Served:
-            return self.run(fabric, deployment, deployment.dp)
-
-        return search(ranks, base, run)
+        return search(ranks, base, partial(self.run, fabric))
 
     def spread(self, fabric: Fabric, ranges: list[str]) -> ServeSpread:
         """How far off the network time per token may be where numbers of the fabric are.

@@ -4,8 +4,9 @@
 :func:`fitted_fabrics` grows those that do not hold the ranks, and :func:`columns_of` also takes every
 combination of varied values. None is kept loaded: each carries a FabricLoader, a function that takes
 further overrides (``["ib.alpha=2us"]``, or none) and returns the fabric with them. Here such functions
-are partials, one around the other: the values of a column go in front of what is asked later, and the
-change that makes a fabric fit in front of both; of two values for one key the later wins.
+are partials, one around the other, so that overrides come in this order: those of all fabrics, the
+change that makes a fabric fit, the values of its column, and what is asked later; of two values for one
+key the later wins.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
-    """One fabric or several, as a list, not yet loaded."""
+    """One fabric or several, as a list of at least one, as they are."""
     if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
         return [fabrics]
     if not isinstance(fabrics, Sequence) or not fabrics:
@@ -124,6 +125,7 @@ def _short_names(fabrics: Sequence[AnyFabric]) -> list[_ShortNames]:
     expressions = [
         parse_expression(fabric) if isinstance(fabric, str) else None for fabric in fabrics
     ]
+    # None again where there is no expression
     files = [expression and expression.name for expression in expressions]
     names = []
     for fabric, expression in zip(fabrics, expressions, strict=True):

@@ -180,12 +180,14 @@ def _to_shorten(document: dict[str, Any]) -> _Nested | None:
     for part in _parts(document, ()):
         keys = part.keys
         is_list = isinstance(part.value, list)
-        # a list within a row that is as short as this is a part of the row
-        short_length = 1 if len(keys) == 1 else _FEW
+        is_first_level = len(keys) == 1
+        # within a row, a list of a few items is a part of the row
+        short_length = 1 if is_first_level else _FEW
         bytes_by_keys = others
         if is_list and len(part.value) > short_length:
             bytes_by_keys = long_lists
-        elif is_list and len(keys) == 1:
+        elif is_list and is_first_level:
+            # its only row stays
             continue
         bytes_by_keys[keys] = bytes_by_keys.get(keys, 0) + size_of(part.value)
         parts[keys] = part

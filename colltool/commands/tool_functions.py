@@ -113,10 +113,12 @@ def astra_sim(
         shape_of(shape),
     )
     bytes_ = None if size is None else size_of(size)
-    exported = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
+    loaded = fabric_of(fabric)
+    is_ideal = flag_of(ideal, "ideal")
     interop = extra("interop.astra_sim")
-    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*exported).items()]
-    return "\n".join([*files, *interop.usage_notes(*exported)])
+    texts = interop.astra_sim(loaded, group, is_ideal, bytes_)
+    files = [f"# {name}\n{text}" for name, text in texts.items()]
+    return "\n".join([*files, *interop.usage_notes(loaded, group, is_ideal, bytes_)])
 
 
 def guide(topic: str | None = None, section: str | None = None, *, detail: bool = False) -> str:

@@ -106,7 +106,9 @@ def verify(
             "are shown step by step", argument="values", fix=f"add {argument_text('trace', True)}"
         )
     add_simulated = _simulation(simulator, size_bytes, group, segment_count)
-    verifications = []
+    overrides: list[tuple[str, Any]] = []
+    results: list[Any] = []
+    skipped: list[Any] = []
     for fabric in map(fabric_of, several_of(fabrics)):
         verification = run(
             fabric,
@@ -121,11 +123,6 @@ def verify(
         )
         if add_simulated is not None:
             verification = add_simulated(verification, fabric)
-        verifications.append(verification)
-    overrides: list[tuple[str, Any]] = []
-    results: list[Any] = []
-    skipped: list[Any] = []
-    for verification in verifications:
         results += verification.results
         skipped += verification.skipped
         overrides += verification.overrides
