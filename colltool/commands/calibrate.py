@@ -104,7 +104,7 @@ def calibrate(
         line_rate = number_of(line_rate, "line_rate")
     with error_argument("line_rate"):
         line_Bps = None if line_rate is None else parse_rate(line_rate)
-        request = FitRequest(tier_name, algorithm_names, line_Bps)
+    request = FitRequest(tier_name, algorithm_names, line_Bps)
     # the fit writes its numbers into the file's data, rows of a machine need the fabric itself
     data = fabric_data(fabric, overrides)
     measurements = measurements_of(logs, ranks, primitive, nodes, in_place)

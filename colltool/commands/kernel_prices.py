@@ -276,8 +276,10 @@ def _operation_and_library(
     call: ExpertCall,
     slow_rank: float | None,
 ) -> tuple[str, LibraryFile | None] | None:
-    """The operation and the library (None for all) of a call that kernels answer; None if algorithms
-    do.
+    """The operation and the library of a call that kernels answer; None if algorithms do.
+
+    Kernels answer dispatch, combine and prepare, for which the library is None if all are asked, and
+    collectives under a library of kernels.
 
     Raises:
         ColltoolError: an unknown library of experts, arguments of experts in another call, or a slow
@@ -290,7 +292,7 @@ def _operation_and_library(
     names_algorithms = library is None or (isinstance(library, str) and library in LIBRARIES)
     expert_arguments = [name for name, value in call._asdict().items() if value is not None]
     names_kernels = not names_algorithms or library_file is not None
-    # the usual call: no file of kernels is read
+    # the usual call, which algorithms answer: no file of kernels is read
     if not names_kernels and not is_expert_call and not expert_arguments:
         return None
     from colltool.engines.lookup import find_library, library_of

@@ -210,7 +210,7 @@ def _answer_in_worker(
 
 def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) -> CallToolResult:
     """Call a tool: the first sentences of its answer, and the JSON document as a value; or the
-    error's text. No exception leaves it.
+    error's text.
 
     Args:
         folder: as of :func:`server`; files of the package can always be read.

@@ -84,14 +84,16 @@ class _WithPlainReading:
 class _PlainCommand(_WithPlainReading, TyperCommand):
     """A command whose help lists its options by what they are for.
 
-    ``sections``: where each option is, by its name; ``not_shown``: flags that are taken too.
+    A subclass for each command has ``sections``, where each option is, by its name, and ``not_shown``,
+    older flags that are taken too and that help leaves out.
     """
 
     sections: Mapping[str, str] = {}
     not_shown: frozenset[str] = frozenset()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The options of the question, of the output and, where asked for, of the model."""
+        """Write the options of the question, of the output and, where asked for, of the model; else
+        only the names of the last."""
         by_section: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         by_section |= {section: [] for section in SECTIONS}
         for parameter in self.get_params(ctx):
@@ -151,7 +153,7 @@ class _LazyGroup(_PlainGroup):
     """A group that imports a command's module when the command is called."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """The first screen: a command a line, in groups."""
+        """Write the first screen: a command a line, in groups."""
         formatter.write(help_text(everything=False))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
@@ -159,7 +161,8 @@ class _LazyGroup(_PlainGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A stub of a command, with its line of help: enough for help and completion."""
+        """A stub of a command, with its line of help: enough for help and completion. None for an
+        unknown one in an unfinished line, else ColltoolError."""
         if cmd_name in COMMANDS:
             return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
         # completion in a shell
