@@ -136,8 +136,8 @@ class KernelRequest(NamedTuple):
                     self.operation,
                     size,
                     self.group,
-                    self.mode,
-                    self._reduced_type(),
+                    mode=self.mode,
+                    dtype=self._reduced_type(),
                 )
             prices.append(price)
         return KernelPriceList(tuple(prices))
