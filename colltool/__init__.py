@@ -122,6 +122,7 @@ if TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
+    """The public names, also those that are not loaded yet."""
     return sorted(__all__)
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def _on_interrupt(number: int, _: object) -> None:
-    """Exit at once with the signal's exit code: half-written files are removed, no traceback."""
+    """Remove half-written files and exit at once, without a traceback, with the code of shells: 128
+    and the signal's number."""
     # looked up, not imported: an interrupt may come before the module is loaded
     files = sys.modules.get("colltool.base.whole_files")
     if files is not None and hasattr(files, "discard_staged"):
@@ -172,11 +173,11 @@ def run(args: Sequence[str] | None = None) -> int:
         if HELP_MODEL in words:
             show_model.set(True)
             words = ["-h" if word == HELP_MODEL else word for word in words]
-        # an exit code where typer ends a command early, else what the command's function returns
+        # an exit code where typer ends a command early (help), else None of the command itself
         returned = app(_as_typer_takes(words), prog_name="colltool", standalone_mode=False)
         return returned if isinstance(returned, int) else EXIT_DONE
     except SystemExit as exit_request:
-        # 128 and a signal's number, of _on_interrupt
+        # above 128: of _on_interrupt
         if isinstance(exit_request.code, int) and exit_request.code > 128:
             return exit_request.code
         # 1: typer's answer to a pipe that was closed
@@ -192,7 +193,8 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _exit_code_of(error: Exception) -> int:
-    """Report an error other than ColltoolError, and return its exit code."""
+    """Report an error other than ColltoolError, and return its exit code. A failed check has been
+    reported."""
     from colltool.commands.command import CheckFailed
 
     if isinstance(error, CheckFailed):
@@ -226,12 +228,12 @@ def _as_typer_takes(words: list[str]) -> list[str]:
 
 
 def _with_example_values(words: list[str]) -> list[str]:
-    """The command line of ``verify`` with a bare ``--values`` as ``--values=example``: typer has no
-    option whose value may be left out, and no other command has such an option."""
+    """The words with a bare ``--values`` of ``verify`` as ``--values=example``: typer has no option whose
+    value may be left out, and only verify has one."""
     if words[:1] != ["verify"]:
         return words
     rewritten: list[str] = []
-    # after the last word comes no value
+    # after the last word comes no value: as if an option did
     for word, following in zip(words, [*words[1:], "-"], strict=True):
         # -1,2 are numbers, -v is the next option
         has_value = not following.startswith("-") or following[1:2].isdigit()
@@ -270,7 +272,8 @@ def _report_bug(error: Exception) -> int:
 
 
 def _flush_streams(code: int) -> int:
-    """Flush stdout and stderr, report a full disk, and return the exit code.
+    """Flush stdout and stderr, report a full disk, and return the exit code: ``code``, or that of the
+    error if all else went well.
 
     The interpreter would flush them at exit and could only print a traceback.
     """
@@ -280,7 +283,7 @@ def _flush_streams(code: int) -> int:
             if stream is not None and not stream.closed:
                 stream.flush()
         except OSError as error:
-            # the flush at exit writes to nowhere
+            # the interpreter's own flush at exit now writes to nowhere
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             is_lost = stream is sys.stdout and not isinstance(error, BrokenPipeError)
             if is_lost and code == EXIT_DONE:

@@ -6,7 +6,9 @@ Public functions check Python values against a row of :data:`ARGUMENTS` with
 
 A row's key is the name of the public function's parameter, which need not be the flag (``placed`` is
 ``--map``, ``kind`` is ``--pattern``). Where commands word one parameter differently it is
-CONTEXT_NAME, and ``python`` says the name: ``job_ranks`` and ``page_ranks`` are both ``ranks``.
+CONTEXT_NAME, and ``python`` says the name: ``job_ranks`` and ``page_ranks`` are both ``ranks``. The
+rows stand by what they are for: the query, grids of prices, executed schedules, measurements, jobs,
+serving, layouts, fabric files and networks, other programs, the output.
 
 Importing this module fills :data:`colltool.base.errors.OPTIONS`, so that errors name options.
 """
@@ -36,7 +38,7 @@ Kind = Literal[
 ]
 File = Literal["", "read", "written"]
 
-# bound of every count without a bound of its own; the fabric checks how many ranks it has
+# bound of every number without a bound of its own; how many ranks there are, the fabric checks
 MAX_COUNT = 10**18
 # bound of --top: more rows than any output has
 MAX_ROWS = 10**6
@@ -50,14 +52,17 @@ class Argument(NamedTuple):
     """An argument of public functions, and the option or positional argument that gives it.
 
     Args:
-        flags: its flags, ``--ranks -n``; error texts use the last. Empty for a positional argument.
+        flags: its flags, ``--ranks -n``; error texts write the last before a value. Empty for a
+            positional argument.
         metavar, help: as the help prints them; ``help`` names the default.
         kind: how the option's text is read.
-        least, most: inclusive bounds of a number.
+        least, most: inclusive bounds of a count. Of a share, ``least`` 0 allows none and ``most`` 1
+            nothing above 100%; whatever else they say, the public function checks.
         words: the values that it may have, as the help and completion list them; of a count, a word
             for ``most``.
         offers: completion in a shell: ``complete_NAME`` of :mod:`colltool.commands.completion`.
-        hint: the fix of an error: for a list in place of a count, or examples of a share.
+        hint: the fix of an error: for a list in place of a count, or examples of a share. A count
+            with a hint refuses a comma by it.
         python: the name of the function's parameter, if it is not the row's key.
         many: whether the option may be repeated.
         file: whether it names a file that is read or written: no output may overwrite an input.
@@ -88,11 +93,13 @@ _MILLIONS = 2**24
 def _count(
     flags: str, metavar: str, help_: str, *, most: float = MAX_COUNT, **more: Any
 ) -> Argument:
-    """An argument that counts something, of which there is at least one."""
+    """An argument that counts something, of which there is at least one; ``more`` are other fields."""
     return Argument(flags, metavar, help_, "count", least=1, most=most, **more)
 
 
+# the fix where several numbers of ranks are given to a command that takes one
 _ONE_COUNT = "give one number of ranks per call; export nccl-tuner takes several"
+# the help of --ranks where it takes several
 COUNTS = "Ranks in the group: 8,64; 8-64 (doubling); 8-64+8 (steps of 8)."
 
 ARGUMENTS = {

@@ -1,4 +1,4 @@
-"""Where the time of one schedule goes."""
+"""Where the time of one schedule goes: :func:`breakdown`, and ``colltool breakdown``."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ def breakdown(
     slow_rank: float | None = None,
     **options: Unpack[Options],
 ) -> Breakdown:
-    """The phases of what the library picks, else of the fastest algorithm (or of ``algorithm``),
-    next to the flat algorithms.
+    """The phases of ``algorithm``; by default of what the library picks, else of the fastest one; next
+    to the flat algorithms (``baselines``).
 
     Arguments are those of :func:`price`.
+
+    Raises:
+        ColltoolError: as :func:`price`.
     """
     from colltool.analysis.gains import gains
     from colltool.analysis.inert import SchedulePrice
@@ -55,15 +58,17 @@ def breakdown(
     # without a pick the name stays None: the fastest
     if name is None:
         name = _picked(request, bytes_)
-    # price() calls the argument algorithms, a breakdown takes one
+    # errors of price() are about its algorithms: a caller from Python is told of our "algorithm"
     with rename_arguments("python", algorithms="algorithm"):
         result = run(
             request.fabric, request.primitive, bytes_, request.group, request.readings, name
         )
-    # as price shows them: with intervals, and with the overrides that do not move them
-    where = request.fabric, request.group, request.readings
-    price = with_inert_keys(with_accuracy(result.price, *where), request)
-    baselines = with_accuracy(replace(result.price, results=result.baselines), *where)
+    # as price shows them: with intervals, and with the overrides that do not move them. The baselines
+    # go the same way, as the rows of a price of their own.
+    price = with_accuracy(result.price, request.fabric, request.group, request.readings)
+    price = with_inert_keys(price, request)
+    baselines = replace(result.price, results=result.baselines)
+    baselines = with_accuracy(baselines, request.fabric, request.group, request.readings)
     # gains are of the schedule before a slow rank delays it
     schedule = SchedulePrice(
         request.primitive, bytes_, request.group, request.readings, price.results[0]
@@ -78,7 +83,8 @@ def breakdown(
 
 
 def _picked(request: Request, size: float) -> str | None:
-    """The spec of the schedule that NCCL picks at a size; None for other libraries."""
+    """The spec of the schedule that NCCL picks at a size; None where it picks none that is priced, and
+    for other libraries."""
     if request.fabric.library_name != "nccl":
         return None
     from colltool.estimate.library_pick import picked_at

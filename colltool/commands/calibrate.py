@@ -81,8 +81,8 @@ def calibrate(
         measurement that would narrow prices most.
 
     Raises:
-        ColltoolError: logs or a fabric that cannot be used, logs of other devices, ranks that the fabric does not hold, an
-            algorithm that cannot run.
+        ColltoolError: logs or a fabric that cannot be used, logs of other devices, ranks that the
+            fabric does not hold, an algorithm that cannot run.
     """
     from colltool.base.formatting import parse_rate
     from colltool.calibration.calibrate import FitRequest, machine_calibration, with_machine
@@ -104,7 +104,7 @@ def calibrate(
         line_rate = number_of(line_rate, "line_rate")
     with error_argument("line_rate"):
         line_Bps = None if line_rate is None else parse_rate(line_rate)
-        request = FitRequest(tier_name, algorithm_names, line_Bps)
+    request = FitRequest(tier_name, algorithm_names, line_Bps)
     # the fit writes its numbers into the file's data, rows of a machine need the fabric itself
     data = fabric_data(fabric, overrides)
     measurements = measurements_of(logs, ranks, primitive, nodes, in_place)
@@ -112,9 +112,11 @@ def calibrate(
     loaded = load_fabric(fabric, overrides)
     check_hardware(loaded, devices_of(logs))
     if machine_only is None:
-        # without any series the fit is tried, which refuses it with the reason
-        sizes = max((len(series.points) for series in measurements.series), default=_FEWEST_SIZES)
-        writes_rows_only = sizes < _FEWEST_SIZES
+        # the sizes of the longest series; without any series the fit is tried, which says what is wrong
+        most_sizes = max(
+            (len(series.points) for series in measurements.series), default=_FEWEST_SIZES
+        )
+        writes_rows_only = most_sizes < _FEWEST_SIZES
     else:
         writes_rows_only = flag_of(machine_only, "machine_only")
     if writes_rows_only:
@@ -124,7 +126,8 @@ def calibrate(
 
 
 def _file_stem(text: str) -> str:
-    """The text as the stem of a file: letters, digits, ``_`` and ``-``; may be empty."""
+    """The text as the stem of a file: letters, digits, ``_`` and ``-``, others as ``-``; empty for a
+    text without a letter or digit."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")
 
 
@@ -181,8 +184,9 @@ def calibrate_command(
       colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o measured.yaml
       colltool calibrate all_gather.log -f dgx-h100 --line-rate 450GB/s -o measured.yaml
     """
-    # the suffix decides what is written; "-" is refused like any other suffix
-    target = None if output is None else to_file(output) or Path("-")
+    # to_file is None for "-", the terminal, which is refused here: it has no suffix, and the suffix
+    # decides what is written
+    target = to_file(output) or output
     if target is not None and target.suffix not in FABRIC_SUFFIXES:
         raise ColltoolError(
             f"a fabric file ends in .yaml, got {target}",
@@ -207,7 +211,11 @@ def calibrate_command(
 
 
 def _write_definition(result: Calibration, target: Path, *, as_rows: bool) -> None:
-    """Write the machine file, or the fabric that was fitted to its rows, with a note on the former."""
+    """Write the machine file, or else the fitted fabric, with a note that rows can be kept instead.
+
+    Args:
+        as_rows: whether ``target`` is a machine file, by its suffix.
+    """
     if as_rows:
         write(result.machine_text, target)
         return

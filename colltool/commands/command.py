@@ -64,7 +64,7 @@ class Command(NamedTuple):
         function: what it does with their values, as keyword arguments.
         public: the public function whose arguments they are, if there is one.
         names: what errors call an argument here, where it is not the option of its row:
-            ``{"algorithms": "algorithm"}`` where price()'s list is one ``--algorithm``.
+            ``{"primitive": "--collective"}`` where that option gives it.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Command(NamedTuple):
             set_audience("shell"),
             deferred_outputs() as outputs,
         ):
+            # what colltool.toml states, then the path of standard input for "-"
             values = with_project(self.options, values)
             values = _with_standard_input(self.options, values)
             # before the work: a price of an hour must not end in a refused file
@@ -108,6 +109,7 @@ class Command(NamedTuple):
             except ColltoolError as error:
                 from colltool.commands.misplaced_keys import misplaced_key
 
+                # a key of the job in --set explains more than what went wrong with it
                 raise (misplaced_key(values) or error) from None
             outputs.write_all()
             _note_sizes_without_unit(values)
@@ -118,6 +120,7 @@ class Command(NamedTuple):
         parameters = inspect.signature(self.function).parameters
         arguments = {}
         for part in self.parts:
+            # a group makes one argument of the values of its options
             if isinstance(part, OptionGroup):
                 group_values = {option.name: values[option.name] for option in part.options}
                 value = part.make(**group_values)
@@ -159,7 +162,7 @@ def command(
             name=name or function.__name__.removesuffix("_command"),
             short_help=short_help,
             help=help_text,
-            # click does not wrap a paragraph after a backspace
+            # click does not wrap a paragraph that begins with a backspace alone in its line
             examples="\b\n" + "".join(examples),
             parts=options,
             function=function,
@@ -181,7 +184,7 @@ def _with_default(
     """The option with its default.
 
     An option that states one keeps it. Otherwise it is that of the parameter of the command's
-    function, else that of the public function; without either the option is required.
+    function, else that of the public function; if neither has one, the option is required.
     """
     if option.default is not BY_FUNCTION:
         return option
@@ -210,7 +213,8 @@ def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[
         value = values[declared.name]
         if declared.row.file != "read" or value is None:
             continue
-        several = list(value) if isinstance(value, list | tuple) else [value]
+        is_list = isinstance(value, list | tuple)
+        several = list(value) if is_list else [value]
         dashes += sum(str(item) == "-" for item in several)
         if dashes > 1:
             raise ColltoolError(
@@ -220,7 +224,7 @@ def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[
             )
         # text or a Path, as the option is
         paths = [type(item)(STANDARD_INPUT) if str(item) == "-" else item for item in several]
-        with_paths[declared.name] = paths if isinstance(value, list | tuple) else paths[0]
+        with_paths[declared.name] = paths if is_list else paths[0]
     return with_paths
 
 
@@ -256,8 +260,12 @@ def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: 
 
 
 def _note_sizes_without_unit(values: dict[str, Any]) -> None:
-    """Print a note that sizes without a unit are bytes, if megabytes are more likely meant: of
-    ``-M 16``, or ``-M 1,16``."""
+    """Print a note that sizes without a unit are bytes, for ``-M 16`` or ``-M 1,16``, of which
+    megabytes are more likely meant.
+
+    Args:
+        values: of the options, as typed: ``size`` or ``sizes`` is a text, or None.
+    """
     sizes = str(values.get("size") or values.get("sizes") or "")
     unitless = []
     for text in sizes.split(","):
@@ -283,6 +291,9 @@ def each_checked(
     result: Callable[[tuple[Checked, ...]], Any],
 ) -> Any:
     """Check each file, and return the result that ``result`` makes of all checks.
+
+    Args:
+        check: reads a file and returns what was found, or raises ColltoolError.
 
     Raises:
         ManyErrors: the mistakes of all files at once; valid files are listed on stderr.

@@ -65,7 +65,8 @@ def compare(
     from colltool.analysis.compare import compare as compare_columns
     from colltool.commands.kernel_prices import kernels_of
     from colltool.commands.reading import groups_of, is_nothing
-    from colltool.commands.requests import columns_of, grid_request, model_request, several_of
+    from colltool.commands.requests import grid_request, model_request
+    from colltool.commands.several_fabrics import columns_of, several_of
 
     model = model_request(None, options)
     kernels = kernels_of(model.library)
@@ -75,7 +76,7 @@ def compare(
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
     groups = groups_of(ranks, model.group)
     compared, overrides = _with_itself(several_of(fabrics), vary, overrides)
-    # a library of kernels is none that a fabric may have
+    # a library of kernels runs on the fabric with its own library: no fabric can have it
     fabric_library = model.library if kernels is None else None
     columns = columns_of(compared, vary, overrides, fabric_library, model.machine, groups)
     if len(columns) < 2:

@@ -48,10 +48,11 @@ def join_bash_words() -> None:
     """
     # bash's function separates them by line feeds
     words = re.split(r"[ \n]", os.environ.get("COMP_WORDS", ""))
+    # the number of the word that is completed, among the words and, below, among the joined ones
     completed = int(os.environ.get("COMP_CWORD") or 0)
     joined: list[str] = []
     completed_in_joined = 0
-    # what bash has of the joined word in words before the completed one
+    # what bash has already of the word that is completed: it is not to be printed again
     prefix = ""
     follows_break = False
     for number, word in enumerate(words):
@@ -185,8 +186,8 @@ def complete_job_set(incomplete: str) -> list[str]:
 
 
 def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
-    """``NAME`` of libraries that have kernels for one of the operations (any if there are none), or
-    ``NAME@VERSION`` too where one library is left."""
+    """``NAME`` of each library that has kernels for one of the operations (any operation if none are
+    given); where only one library is left, ``NAME`` and each ``NAME@VERSION``."""
     from colltool.engines.shipped import shipped_file, shipped_libraries
 
     # only the files of libraries whose names fit are read

@@ -1,4 +1,8 @@
-"""What a layout costs: link loads of groups that run together."""
+"""What a layout costs: link loads of groups that run together.
+
+:func:`contention` takes a layout in any form; the command makes the fields of a pattern of its options
+and calls it.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +68,7 @@ def contention(
     from colltool.congestion.matrix_file import load_matrix
     from colltool.congestion.skew import Skew
 
-    # each of them defines all the traffic
+    # each of them defines all the traffic, so that one is all that can be
     skews = [value for value in (matrix, hot, zipf) if value is not None]
     if len(skews) > 1:
         raise ColltoolError(
@@ -133,7 +137,8 @@ def _read_layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> 
 
 
 def _checked_fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """The fields of a pattern; ColltoolError for unknown names and values of a wrong type."""
+    """The fields of a pattern as they are; ColltoolError for unknown names and values of a wrong
+    type. Bounds are checked where the pattern is placed."""
     from colltool.commands.reading import count_of, text_of, wrong
 
     for name, value in layout.items():
@@ -246,8 +251,9 @@ def contention_command(
     }
     fields = {name: value for name, value in pattern.items() if value is not None}
     if layout is not None:
-        _refuse_with_layout([*fields, *(["placed"] if placed is not None else [])])
-    # the seed is the map's where that alone is random
+        map_options = [] if placed is None else ["placed"]
+        _refuse_with_layout([*fields, *map_options])
+    # --seed is of the pattern and of the map of ranks: a pattern that is not random has none
     if placed == "random" and kind != "random":
         fields.pop("seed", None)
     if hot is not None:

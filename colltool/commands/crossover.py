@@ -36,29 +36,33 @@ def crossover(
     mode: str | None = None,
     **options: Unpack[Options],
 ) -> Crossover | KernelCrossover:
-    """Every size, in bytes, at which the faster of two algorithms changes, and which one is faster
-    where.
+    """Every size, in bytes, at which the faster of two algorithms changes, and to which one.
 
     The first of ``algorithms`` is compared with each of the others, by default the usual ones; all
     else as :func:`price`. With an engine's library: where its kernels cross, next to its own
     thresholds (:class:`colltool.engines.results.KernelCrossover`); ``mode``: ``"graph"`` or
     ``"eager"``.
+
+    Raises:
+        ColltoolError: as :func:`price`, or fewer than two algorithms to compare.
     """
     from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
 
-    kernels, model = split_request(
+    # who answers: measured kernels, or algorithms (None) with the options of the model
+    kernels, model_options = split_request(
         fabric, primitive, ranks, options, library_file=library_file, mode=mode
     )
+    # kernels of no library are those of experts, a primitive that price_request refuses
     if kernels is not None and kernels.library is not None:
         return kernels.crossover(kernels.library)
-    request = price_request(fabric, primitive, ranks, model)
+    request = price_request(fabric, primitive, ranks, model_options)
     return crossover_of(request, names_of(algorithms))
 
 
 def crossover_of(request: Request, names: Sequence[str] = ()) -> Crossover:
-    """The crossovers of a request, with NCCL's own picks and what they cost where it is the library.
+    """The crossovers of a request; on a fabric with NCCL also its own picks and what they cost.
 
     Args:
         names: algorithms, of which the first is compared with each other; empty for the usual ones.

@@ -83,7 +83,8 @@ def _shipped_names() -> set[str]:
 
 
 def plugin_schedules(request: Request) -> tuple[list[CustomSchedule], tuple[Infeasible, ...]]:
-    """The schedules that installed packages offer for a request, and the plugins that failed."""
+    """The schedules that installed packages offer for a request, and the plugins that failed, as rows
+    of what cannot run. What plugins print goes to stderr."""
     entries = _plugins()
     if not entries:
         return [], ()
@@ -110,7 +111,7 @@ def _plugins() -> tuple[EntryPoint, ...]:
 
 
 def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
-    """One file or several, as a list; ColltoolError for anything else."""
+    """One file or several, as a list or tuple; ColltoolError for anything else."""
     several = [files] if _is_file(files) else files
     if isinstance(several, list | tuple) and all(map(_is_file, several)):
         return several
@@ -162,6 +163,7 @@ def all_costs(
         only: names of the requested algorithms; plugins are asked if it is empty or names one that
             does not ship.
     """
+    # requested names that no shipped algorithm has: of plugins, or of the files
     of_plugins: set[str] = set()
     if only:
         shipped = _shipped_names() | {row.name for row in on_request()}
@@ -183,7 +185,7 @@ def all_costs(
     listed = () if only else failed
     if not offered:
         return costs_of(custom, request), listed
-    # a plugin's name gives way to one of a file, which comes first
+    # a plugin's name gives way to one of a file, which comes first; the order stays
     renamed = _with_free_names([*custom, *offered])
     files = renamed[: len(custom)]
     plugins = [plugin for plugin in renamed[len(custom) :] if not only or plugin.name in of_plugins]

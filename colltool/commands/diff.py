@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 DEFAULT_RANKS = 8
 # smaller relative changes are rounding, not changes
 DEFAULT_RTOL = 1e-6
+# help of --library
 LIBRARY_PAIR = "Compare two libraries, or two versions of one, on a fabric instead of two files."
 
 
-def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
+def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = DEFAULT_RTOL) -> Diff:
     """What changed between two JSON documents of the same command by more than a relative tolerance.
 
     Args:
@@ -71,16 +72,18 @@ def diff_libraries(
     second = text_of(new, "library", "nccl@2.31").lower()
     if is_library(first) and is_library(second):
         group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", least=2)
-        pair = find_library(first), find_library(second)
-        for file in pair:
-            # so begins what find_library says of a version that another one stands in for
+        old_library = find_library(first)
+        new_library = find_library(second)
+        for file in (old_library, new_library):
+            # said: what find_library has to say of what it found; so it begins where the data of another
+            # version stand in, and comparing these would compare the wrong ones
             if file.said.startswith(WARNING):
                 raise ColltoolError(
                     file.said.removeprefix(WARNING),
                     argument="library",
                     fix=f"compare {file.full_name}",
                 )
-        return diff_kernels(loaded, *pair, group, mode_if(mode))
+        return diff_kernels(loaded, old_library, new_library, group, mode_if(mode))
     if mode is not None:
         raise ColltoolError(
             "only engines' libraries say how a call is launched",

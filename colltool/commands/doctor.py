@@ -83,20 +83,21 @@ def doctor(
     from colltool.diagnosis.topology import compared_with_topology
     from colltool.logs.series import Measurements
 
-    healthy = fraction_if(expect, "expect")
+    pass_mark = fraction_if(expect, "expect")
     model = checked(readings, **parts)
-    only = primitive_if(primitive)
+    only_primitive = primitive_if(primitive)
 
     def read(files: Any) -> Measurements:
+        # the primitive is no hint at first: of logs that hold several all are read, and chosen from later
         try:
             return measurements_of(files, ranks, primitive=None, nodes=nodes, in_place=in_place)
         except ColltoolError:
-            if only is None:
+            if only_primitive is None:
                 raise
             # a log that does not name its collective is taken for the requested one
-            return measurements_of(files, ranks, only, nodes, in_place)
+            return measurements_of(files, ranks, only_primitive, nodes, in_place)
 
-    compared = None
+    channels_compared = None
     # measurements that were read before
     if isinstance(logs, Measurements):
         evidence = Evidence(logs)
@@ -106,15 +107,15 @@ def doctor(
         if topology_file is not None:
             file = path_of(topology_file, "topology_file", "a topology file", "node.xml")
             hosts = count_if(nodes, "nodes", least=1)
-            compared = compared_with_topology(file, paths, evidence.debug, hosts)
+            channels_compared = compared_with_topology(file, paths, evidence.debug, hosts)
     loaded = None if fabric is None else fabric_with(fabric, overrides)
     return diagnose(
-        evidence.only(only),
+        evidence.only(only_primitive),
         loaded,
         overrides=overrides,
-        expect=healthy,
+        expect=pass_mark,
         readings=model,
-        topology=compared,
+        topology=channels_compared,
     )
 
 

@@ -1,5 +1,8 @@
 """What a machine should reach in nccl-tests, and what a gate may ask of it: of a fabric alone
-(:func:`_expectation`), or of the sizes that logs measured (:func:`_judged_logs`)."""
+(:func:`_expectation`), or of the sizes that logs measured (:func:`_judged_logs`).
+
+A gate is the least bus bandwidth of a test at a size that lets a given share of healthy machines pass.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,8 @@ _NOT_PRICED = {
 
 
 class RequestedTests(NamedTuple):
-    """The tests that are priced, and those that ``all`` leaves out."""
+    """The tests that are priced (empty: none was named), and those that ``all`` leaves out, each with
+    the reason."""
 
     primitives: tuple[Primitive, ...]
     left_out: tuple[Infeasible, ...] = ()
@@ -130,7 +134,7 @@ def expect(
 
 
 def requested_tests(tests: Sequence[str] | str) -> RequestedTests:
-    """The tests that a user names; none for no name.
+    """The tests that a user names, in that order, each once; none for no name.
 
     Raises:
         ColltoolError: a name that nccl-tests does not have, or a test that is not priced.
@@ -256,7 +260,7 @@ def _result(
     from colltool.analysis.fitted import noun_of
 
     fabric = request.fabric
-    # what people call the ranks behind an endpoint: a node, a rack
+    # what people call the ranks behind an endpoint: a node, a rack; empty where they have no word
     noun = noun_of(fabric)
     return Expected(
         fabric=fabric.name,

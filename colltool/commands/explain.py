@@ -1,4 +1,7 @@
-"""An algorithm in words, with numbers put in."""
+"""An algorithm in words, with numbers put in: :func:`explain`, and ``colltool explain``.
+
+A fabric and a size come together or not at all; without them the answer has no numbers.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,17 @@ def explain(
     **options: Unpack[Options],
 ) -> Explanation:
     """An algorithm in words; with a fabric and a size also in numbers, as :func:`price`, on NCCL
-    with its own parts."""
+    also with the terms of NCCL's own estimate.
+
+    Args:
+        algorithm: by any of its names, or a choice for tiers: ``"hierarchical:ring/ring"``.
+        primitive: default: every collective that it computes.
+        fabric, size, ranks, slow_rank, **options: as of :func:`price`, of one size.
+
+    Raises:
+        ColltoolError: an unknown algorithm, one that cannot run there, half of the numbers, or an
+            argument that cannot be used.
+    """
     from colltool.commands.reading import primitive_if, size_of, text_of
     from colltool.commands.requests import fabric_of, model_request, under_library
     from colltool.estimate.explain import explain as run
@@ -48,24 +61,26 @@ def explain(
     name = text_of(algorithm, "algorithm", "ring")
     model = model_request(ranks, options)
     collective = primitive_if(primitive)
-    # the file's own library, and the one that was requested
+    # with the library of its file, not yet with the requested one
     as_filed = None if fabric is None else fabric_of(fabric, machine=model.machine)
     _refuse_half_of_numbers(as_filed, size, model.library)
-    loaded = None
+    as_priced = None
     if as_filed is not None:
-        loaded = as_read(under_library(as_filed, model.library), model.readings)
+        as_priced = as_read(under_library(as_filed, model.library), model.readings)
     bytes_ = None if size is None else size_of(size)
-    # price() calls the argument algorithms, an explanation takes one
+    # errors of price() are about its algorithms: a caller from Python is told of our "algorithm"
     with rename_arguments("python", algorithms="algorithm"):
-        explanation = run(name, collective, loaded, bytes_, model.group, model.readings)
-    share = remaining_share(slow_rank, loaded)
-    if as_filed is None or loaded is None:
+        explanation = run(name, collective, as_priced, bytes_, model.group, model.readings)
+    # also without a fabric, where it refuses a slow rank
+    bandwidth_left = remaining_share(slow_rank, as_priced)
+    if as_filed is None or as_priced is None:
         return explanation
-    explanation = _with_numbers(explanation, loaded, share, model.readings)
-    if loaded.library_name == "nccl":
+    explanation = _with_numbers(explanation, as_priced, bandwidth_left, model.readings)
+    if as_priced.library_name == "nccl":
         from colltool.estimate.nccl_estimates import with_estimates
 
-        explanation = with_estimates(explanation, loaded, required=model.is_other(as_filed))
+        # what NCCL's estimate lacks is an error only where NCCL was requested, not the file's own
+        explanation = with_estimates(explanation, as_priced, required=model.is_other(as_filed))
     return explanation
 
 
@@ -85,19 +100,23 @@ def _refuse_half_of_numbers(
 
 
 def _with_numbers(
-    explanation: Explanation, fabric: Fabric, share: float | None, readings: ModelOptions
+    explanation: Explanation, fabric: Fabric, bandwidth_left: float | None, readings: ModelOptions
 ) -> Explanation:
-    """An explanation whose rows have intervals and, with a ``share``, the cost of a slow rank."""
+    """An explanation whose prices have intervals, and the cost of a slow rank where one has only the
+    share ``bandwidth_left`` of its bandwidth.
+
+    An entry, one per primitive, has its price as ``row``: None where it cannot run there.
+    """
     from colltool.estimate.user_price import row_with_accuracy
 
     group = explanation.group.spec if explanation.group else None
     entries = []
     for entry in explanation.entries:
         row = entry.row
-        if row is not None and share is not None:
+        if row is not None and bandwidth_left is not None:
             from colltool.verification.slow_rank import with_slow_rank
 
-            [row] = with_slow_rank([row], share, fabric, entry.primitive, group, readings)
+            [row] = with_slow_rank([row], bandwidth_left, fabric, entry.primitive, group, readings)
         if row is not None and group is not None:
             row = row_with_accuracy(row, entry.primitive, fabric, group, readings)
         entries.append(entry._replace(row=row))
@@ -151,13 +170,13 @@ def explain_command(
     if fabric.names:
         out.emit(explain(algorithm, fabric=fabric.load(), **arguments))
         return
-    # options with a default always have a value
-    not_given = {"stride": 1, "alone": False}
-    of_fabric = {
+    # of these, two options have defaults and are always there, the others only if they were typed
+    defaults = {"stride": 1, "alone": False}
+    group_and_library = {
         argument: arguments[argument] for argument in (*GROUP, "library") if argument in arguments
     }
     # hierarchical:ring/ring is a choice of algorithms for tiers
-    if of_fabric != not_given or fabric.overrides or ":" in algorithm:
+    if group_and_library != defaults or fabric.overrides or ":" in algorithm:
         options = ", ".join(
             argument_text(name) for name in ("ranks", "stride", "library", "overrides")
         )

@@ -57,7 +57,7 @@ ALGORITHM = option(
 )
 
 
-# bytes of a table of laws
+# bytes that a table of laws may have
 MOST_TABLE = 200_000
 
 

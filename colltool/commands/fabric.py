@@ -1,4 +1,8 @@
-"""Fabric files: list, start, show, draw, import, check and size; and NCCL's channels on a node."""
+"""Fabric files: list, start, show, draw, import, check and size; and NCCL's channels on a node.
+
+First are the public functions :func:`list_fabrics`, :func:`draw_fabric` and :func:`size_fabric`; below
+:data:`fabric_command` are the commands of ``colltool fabric``.
+"""
 
 from __future__ import annotations
 
@@ -127,6 +131,7 @@ def size_fabric(
             "nothing says what to size", fix=f"write {both}, or {argument_text('fat_tree', 64)}"
         )
     switch_ports = count_of(radix, "radix")
+    # as clos_plan and direct_plan take them
     counts = (
         count_of(endpoints, "endpoints"),
         count_of(ports_per_endpoint, "ports_per_endpoint"),
@@ -145,7 +150,8 @@ def size_fabric(
 
 
 def _refuse_with_fat_tree(**arguments: Any) -> None:
-    """Raise ColltoolError for an argument that is not None: k defines the whole fat-tree."""
+    """Raise ColltoolError for an argument that is not None, which stands for its default: k defines
+    the whole fat-tree."""
     for name, value in arguments.items():
         if value is not None:
             raise ColltoolError(
@@ -289,7 +295,8 @@ def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
             " --format writes any name",
         )
     drawn = draw_fabric(load_fabric(fabric, overrides or ()))
-    if out.form != "svg" and (out.form is not None or suffix != ".svg"):
+    is_picture = out.form == "svg" or (out.form is None and suffix == ".svg")
+    if not is_picture:
         out.emit(drawn)
         return
     if out.columns is not None:

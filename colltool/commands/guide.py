@@ -1,4 +1,5 @@
-"""The manual: a chapter in the terminal, as Markdown, or all of it as a site with the machines."""
+"""``colltool guide``: a chapter of the manual in the terminal or as Markdown, or all of it as a web site
+with a page for each shipped machine."""
 
 from __future__ import annotations
 
@@ -14,8 +15,11 @@ from colltool.guides import TOPICS
 
 
 def _write_site(folder: Path, pyodide: Path | None) -> None:
-    """Write the pages and pictures of the site, with the playground where there is a Pyodide, and print
-    where the first page is."""
+    """Write the pages and pictures of the site, and print where the first page is.
+
+    Args:
+        pyodide: the folder of Pyodide's package, for the playground; None for a site without.
+    """
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.site import site as site_pages
 

@@ -31,8 +31,8 @@ if "numpy" not in sys.modules and find_spec("numpy") is None:
 
 
 def add_up_as(python: str) -> None:
-    """Let ``sum`` give what it gives in that version of Python, ``3.11``: from 3.12 on it corrects the
-    rounding of floats, and the page answers as the command line that wrote it."""
+    """Let ``sum`` give what it gives in a version of Python, ``3.11``: that of the command line which
+    wrote the page and which it is to agree with. From 3.12 on ``sum`` corrects the rounding of floats."""
     if tuple(map(int, python.split("."))) < (3, 12) <= sys.version_info:
         setattr(builtins, "sum", _plain_sum)  # noqa: B010 - its type is overloaded
 
@@ -76,8 +76,12 @@ def answer(line: str) -> str:
 
 
 def _needs_numpy(words: list[str], code: int) -> bool:
-    """Whether an answer may not be that of numpy: something of it was missing, whose error code on
-    the way may catch and go on with less, or arrays were made in a command that is not tested."""
+    """Whether an answer may not be that of numpy: something of numpy was missing (code on the way may
+    have caught the error and gone on with less), or arrays were made in a command that is not tested, or
+    that ended in a bug.
+
+    ``plain_arrays.NOTED`` has what happened since it was cleared.
+    """
     noted = plain_arrays.NOTED
     if noted.missing:
         return True

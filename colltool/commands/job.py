@@ -1,4 +1,4 @@
-"""Job files: list, start, show and check."""
+"""Job files: list, start, show and check; and :func:`load_job` for programs."""
 
 from __future__ import annotations
 

@@ -43,7 +43,11 @@ class ExpertCall(NamedTuple):
     skew: float | None = None
 
     def read(self, operation: str) -> Tokens:
-        """The checked call of an operation; ColltoolError names a missing argument."""
+        """The checked call of an operation, a key of :data:`DTYPES`.
+
+        Raises:
+            ColltoolError: an argument is missing, or has a value that it cannot have.
+        """
         from colltool.commands.reading import count_of, number_of, text_of
         from colltool.engines.tokens import Tokens
 
@@ -65,6 +69,7 @@ class ExpertCall(NamedTuple):
                 argument="skew",
                 fix="1 or more",
             )
+        # 0: no limit of nodes, and the library's own number of SMs
         groups = 0 if self.groups is None else count_of(self.groups, "groups")
         sms = 0 if self.sms is None else count_of(self.sms, "sms")
         return Tokens(**counts, dtype=dtype, groups=groups, skew=skew, sms=sms)
@@ -120,17 +125,25 @@ class KernelRequest(NamedTuple):
             )
         prices = []
         for size in each_size(sizes):
-            call = (self.library, self.fabric, self.operation, size, self.group)
-            # a library without kernels of its own has a table of algorithms by size
+            # runs: the library whose algorithms it takes, by a table, if it has no kernels of its own
             if self.library.runs:
                 self._refuse_mode(f"{self.library.full_name} has no kernels of its own")
-                prices.append(price_by_table(*call))
+                price = price_by_table(self.library, self.fabric, self.operation, size, self.group)
             else:
-                prices.append(price_kernels(*call, self.mode, self._reduced_type()))
+                price = price_kernels(
+                    self.library,
+                    self.fabric,
+                    self.operation,
+                    size,
+                    self.group,
+                    mode=self.mode,
+                    dtype=self._reduced_type(),
+                )
+            prices.append(price)
         return KernelPriceList(tuple(prices))
 
     def _reduced_type(self) -> ReducedType:
-        """The type of the values that an engine's all-reduce adds."""
+        """The type of the values that an engine's all-reduce adds; ColltoolError for an unknown one."""
         from colltool.commands.reading import choice_of
         from colltool.engines.dispatch import USUAL_TYPE
         from colltool.engines.files import REDUCED_TYPES
@@ -144,7 +157,14 @@ class KernelRequest(NamedTuple):
             raise ColltoolError(why, argument="mode", fix=f"leave {argument_text('mode')} out")
 
     def crossover(self, library: LibraryFile) -> KernelCrossover:
-        """The sizes at which a library's kernels cross on a machine, and its own thresholds."""
+        """The sizes at which a library's kernels cross on a machine, and its own thresholds.
+
+        Args:
+            library: that of the request, which the caller knows not to be None.
+
+        Raises:
+            ColltoolError: it has a table of algorithms, no kernels.
+        """
         from colltool.engines.crossover import kernel_crossover
 
         if library.runs:
@@ -168,6 +188,8 @@ def split_request(
     mode: str | None = None,
 ) -> tuple[KernelRequest | None, dict[str, Any]]:
     """Split the arguments of a price into a request for kernels and options of the model.
+
+    A library file that describes a version of NCCL registers it, and stands for ``nccl@VERSION``.
 
     Returns:
         The request, or None if algorithms answer the call; and ``options`` without the arguments of
@@ -206,7 +228,8 @@ def split_request(
 
 
 def kernels_of(library: Any) -> LibraryFile | None:
-    """Return the library of kernels of this name; None for libraries of algorithms."""
+    """Return the library of kernels of this name; None for libraries of algorithms, also those that
+    take another one's by a table, and for what is no text."""
     # the usual call: no file of kernels is read
     if not isinstance(library, str) or library in LIBRARIES:
         return None
@@ -253,8 +276,10 @@ def _operation_and_library(
     call: ExpertCall,
     slow_rank: float | None,
 ) -> tuple[str, LibraryFile | None] | None:
-    """The operation and the library (None for all) of a call that kernels answer; None if algorithms
-    do.
+    """The operation and the library of a call that kernels answer; None if algorithms do.
+
+    Kernels answer dispatch, combine and prepare, for which the library is None if all are asked, and
+    collectives under a library of kernels.
 
     Raises:
         ColltoolError: an unknown library of experts, arguments of experts in another call, or a slow
@@ -267,7 +292,7 @@ def _operation_and_library(
     names_algorithms = library is None or (isinstance(library, str) and library in LIBRARIES)
     expert_arguments = [name for name, value in call._asdict().items() if value is not None]
     names_kernels = not names_algorithms or library_file is not None
-    # the usual call: no file of kernels is read
+    # the usual call, which algorithms answer: no file of kernels is read
     if not names_kernels and not is_expert_call and not expert_arguments:
         return None
     from colltool.engines.lookup import find_library, library_of
@@ -283,7 +308,8 @@ def _operation_and_library(
         if name is not None and kernels is None:
             kernels = find_library(name)
         return word, kernels
-    # an engine may take another kernel for another type
+    # an engine, which leaves to NCCL what its all-reduce does not take, may have another kernel for
+    # another type
     is_typed_reduce = kernels is not None and kernels.leaves_rest and expert_arguments == ["dtype"]
     if expert_arguments and not is_typed_reduce:
         raise _only_of_experts(expert_arguments[0])

@@ -1,4 +1,4 @@
-"""A list of prices to compare, and to check in CI."""
+"""A ladder: a fixed list of prices, to compare with each other and to check in CI."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ def ladder(
         definition: a path of a ladder, or the name of a shipped one; or a path or shipped name
             of a fabric, every collective on which is then priced at three sizes.
         readings, **parts: options of the model, all together or one by one by name.
+
+    Raises:
+        ColltoolError: a ladder that cannot be read, or a row that cannot be priced.
     """
     from colltool.commands.reading import wrong
     from colltool.estimate.ladder import climb

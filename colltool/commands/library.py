@@ -1,4 +1,7 @@
-"""Libraries of kernels: list, show, check and start files."""
+"""Libraries of kernels: list, show, check and start files.
+
+Versions of NCCL's cost model are listed among them, and shown and started by the same commands.
+"""
 
 from __future__ import annotations
 
@@ -71,16 +74,17 @@ def show_library(
             )
         return library_rows(load_library(library_file))
     name = text_of(library, "library", "vllm@0.24.0").lower()
-    if name.partition("@")[0] == "nccl":
-        return nccl_rows(name.partition("@")[2])
+    base_name, _, version = name.partition("@")
+    if base_name == "nccl":
+        return nccl_rows(version)
     return library_rows(_named(name))
 
 
 def _named(name: str) -> LibraryFile:
-    """A library by name and version, or from a file (by its suffix).
+    """A library by name and version, or from a file, which is told by its suffix.
 
     Raises:
-        ColltoolError: no such library, or no data of this version.
+        ColltoolError: no such library, no data of this version, or a mistake in the file.
     """
     from colltool.engines.lookup import find_library, load_library
     from colltool.engines.shipped import SUFFIX
@@ -90,7 +94,7 @@ def _named(name: str) -> LibraryFile:
     try:
         return find_library(name)
     except ColltoolError as error:
-        # an argument of these commands, not the option of prices
+        # the same error without its argument: here the name is no option --library, as in prices
         raise ColltoolError(error.what, fix=error.fix) from None
 
 
@@ -188,15 +192,18 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
     path = new_file(output, "a library file", (SUFFIX,))
     if library is None:
         write(template(), path)
-    elif library.partition("@")[0] == "nccl":
-        write(_nccl_template(library.partition("@")[2]), path)
+        return
+    base_name, _, version = library.partition("@")
+    if base_name == "nccl":
+        write(_nccl_template(version), path)
     else:
         shipped = _named(library)
         write(shipped_path(shipped.name, shipped.version).read_text(encoding="utf-8"), path)
 
 
 def _nccl_template(version: str) -> str:
-    """The file of a version of NCCL's model, under a version that no shipped one has."""
+    """The file of a version of NCCL's model (empty: the usual one), under a version that no shipped
+    one has, so that it can be registered beside them."""
     from colltool.libraries.nccl.hardware import constants, version_file
 
     shipped = constants(version).version

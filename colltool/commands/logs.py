@@ -1,4 +1,4 @@
-"""Logs of benchmarks as an argument of calibrate, doctor, validate and report."""
+"""Logs of benchmarks as an argument of calibrate, doctor, expect and validate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     Logs = Measurements | AnyPath | Sequence[AnyPath]
 
-# Bound of ranks and nodes given for a log, either way: negative ones too are left to the reader of
-# the log, whose errors name it.
+# Bound of ranks and nodes given for a log, up and down: what is wrong but no slip of a key, such as a
+# negative number, is left to the reader of the log, whose errors name the log.
 MAX_LOG_COUNT = 10**9
 
 
@@ -29,6 +29,9 @@ def measurements_of(
     Args:
         ranks, primitive, nodes: for logs that do not say them.
         in_place: whether to take the in-place half of nccl-tests' tables.
+
+    Raises:
+        ColltoolError: a value that cannot be, or logs that cannot be read.
     """
     from colltool.commands.reading import count_if, flag_of, primitive_if
     from colltool.logs.read import read_logs

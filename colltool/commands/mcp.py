@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import chdir
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from colltool.commands.tool_words import in_words_of_tools
 from colltool.commands.tools import TOOLS, call_tool, description_of, input_schema
 
 if TYPE_CHECKING:
+    from anyio import CapacityLimiter
     from mcp.server import Server, ServerRequestContext
     from mcp_types import (
         CallToolRequestParams,
@@ -117,43 +119,50 @@ def server(folder: Path | None = None) -> Server[Any]:
     """
     from mcp.server import Server
 
-    # CapacityLimiter needs the running event loop: made at the first call
-    limit: list[Any] = []
+    @cache
+    def lanes() -> CapacityLimiter:
+        # it needs the running event loop: made at the first call
+        from anyio import CapacityLimiter
 
-    async def on_call_tool(
+        return CapacityLimiter(_LANES)
+
+    async def call_in_worker(
         _: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
-        from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
+        from anyio import BrokenWorkerProcess, to_process
 
-        if not limit:
-            limit.append(CapacityLimiter(_LANES))
-        call = (os.getpid(), params.name, params.arguments or {}, folder)
         try:
             # a thread could not be stopped
             return await to_process.run_sync(
-                _answer_in_worker, *call, cancellable=True, limiter=limit[0]
+                _answer_in_worker,
+                os.getpid(),
+                params.name,
+                params.arguments or {},
+                folder,
+                cancellable=True,
+                limiter=lanes(),
             )
         except BrokenWorkerProcess:
-            return _refusal("the worker process died, probably out of memory", _LESS)
+            return _error(f"error: the worker process died, probably out of memory\n  {_LESS}")
 
     return Server(
         "colltool",
         version=__version__,
         instructions=INSTRUCTIONS,
-        on_list_tools=_tools,
-        on_call_tool=on_call_tool,
-        on_list_resources=_resources,
-        on_read_resource=_resource,
+        on_list_tools=_list_tools,
+        on_call_tool=call_in_worker,
+        on_list_resources=_list_resources,
+        on_read_resource=_read_resource,
     )
 
 
-async def _tools(
+async def _list_tools(
     _: ServerRequestContext[Any], __: PaginatedRequestParams | None
 ) -> ListToolsResult:
     """The tools, all on one page."""
     from mcp_types import ListToolsResult, Tool, ToolAnnotations
 
-    # an assistant may call them without asking its user
+    # they only read, and nothing outside this machine: an assistant may call them without asking its user
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     tools = [
         Tool(
@@ -170,18 +179,18 @@ async def _tools(
 _LESS = "ask for less in one call: fewer ranks, sizes or fabrics"
 
 
-def _refusal(what: str, fix: str) -> CallToolResult:
-    """An error of one line, and what to do."""
+def _error(text: str) -> CallToolResult:
+    """An answer that says what went wrong and, below it, what to do."""
     from mcp_types import CallToolResult, TextContent
 
-    return CallToolResult(content=[TextContent(text=f"error: {what}\n  {fix}")], is_error=True)
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
 def _answer_in_worker(
     server_pid: int, name: str, arguments: Mapping[str, Any], folder: Path | None
 ) -> CallToolResult:
-    """:func:`answer` in a process that ends when the server does, even amid its work: a thread looks
-    every two seconds whether the process was handed to another parent."""
+    """Answer a call, as :func:`answer`, in a process that ends when the server does, even amid its
+    work: a thread looks every two seconds whether the process was handed to another parent."""
     from signal import SIGTERM
     from threading import Event, Thread
 
@@ -217,64 +226,69 @@ def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) 
     else:
         fix = "name a file within the server's folder, or send its text"
         readable.append(folder)
-    document = None
-    is_error = True
     with texts_as_files(arguments) as (with_files, texts_folder):
         if texts_folder:
             readable.append(Path(texts_folder))
         try:
             with confined(readable, fix), set_audience("tool"):
                 text, document = _text_and_document(name, with_files, texts_folder)
-            is_error = False
         except ColltoolError as error:
             problems = [problem.spelled("tool") for problem in problems_of(error)]
             errors = "\n".join(f"error: {in_words_of_tools(problem)}" for problem in problems)
-            text = first_sentences(_without_folder(errors, texts_folder), BRIEF)
-        except (MemoryError, RecursionError) as error:
-            if isinstance(error, MemoryError):
-                return _refusal("this needs more memory than is available", _LESS)
-            return _refusal("this is nested too deeply", "send a flatter definition")
+            return _error(first_sentences(_without_folder(errors, texts_folder), BRIEF))
+        except MemoryError:
+            return _error(f"error: this needs more memory than is available\n  {_LESS}")
+        except RecursionError:
+            return _error("error: this is nested too deeply\n  send a flatter definition")
         # a bug of ours ends one answer, not the server
         except Exception as error:
             first_line = str(error).partition("\n")[0][:200]
-            text = f"bug in colltool: {type(error).__name__}: {first_line} (please report it)"
+            bug = f"bug in colltool: {type(error).__name__}: {first_line} (please report it)"
+            return _error(bug)
     content = [TextContent(text=text)]
-    return CallToolResult(content=content, structured_content=document, is_error=is_error)
+    return CallToolResult(content=content, structured_content=document, is_error=False)
 
 
 def _text_and_document(
     name: str, arguments: Mapping[str, Any], texts_folder: str
 ) -> tuple[str, dict[str, Any] | None]:
     """The text of a tool's answer, and the JSON document (None of a tool that answers with a text);
-    together at most BRIEF bytes, or WHOLE with ``detail``."""
+    together at most BRIEF bytes, or WHOLE with ``detail``.
+
+    Args:
+        texts_folder: what to cut from the names of files in it; empty for none.
+    """
     from colltool.commands.reading import flag_of
     from colltool.render.data_formats import json_text
-    from colltool.render.dispatch import document
+    from colltool.render.dispatch import document as document_of
 
     detail = flag_of(arguments.get("detail") or False, "detail")
     result = call_tool(name, arguments)
     if isinstance(result, str):
         note = 'Shortened. Send "detail": true for all of it.'
         return brief_text(_without_folder(result, texts_folder), note, detail=detail), None
-    content = document(result)
-    content |= _files_of(result, content["schema"])
-    plain = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    whole = json.loads(_without_folder(json_text(plain), texts_folder))
+    document = document_of(result)
+    document |= _files_of(result, document["schema"])
+    # by way of its text: a name of a file, or a character that no JSON has, may be in any string
+    compact = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    whole = json.loads(_without_folder(json_text(compact), texts_folder))
     text = first_sentences(_without_folder(_headline(result), texts_folder))
-    most = WHOLE if detail else BRIEF
+    most_bytes = WHOLE if detail else BRIEF
     # room for the text, and for what was left out, which is said in the text and by key
-    shortened = bounded(whole, most - len(text.encode()) - LONGEST_TEXT)
+    shortened = bounded(whole, most_bytes - len(text.encode()) - LONGEST_TEXT)
     if not shortened.left_out:
         return text, shortened.document
     note = left_out_text(shortened.left_out, detail=detail)
+    # the first ten: the document has to fit with them
     first_left_out = dict(list(shortened.left_out.items())[:10])
     sentences = first_sentences(text, LONGEST_TEXT - len(note.encode()) - 1)
     return f"{sentences}\n{note}", {**shortened.document, "left_out": first_left_out}
 
 
 def _files_of(result: Any, schema: str) -> dict[str, str]:
-    """What the command line writes to files, by key: a picture, and what was fitted, which an
-    assistant sends on as machine or fabric."""
+    """What the command line writes to files of two commands, by its key in the document: the picture
+    of ``fabric draw``, and what ``calibrate`` fitted, which an assistant sends on as machine or
+    fabric. Empty for other results."""
     if schema == "colltool.fabric-draw/1":
         return {"svg": result.svg}
     if schema != "colltool.calibrate/1":
@@ -284,7 +298,8 @@ def _files_of(result: Any, schema: str) -> dict[str, str]:
 
 
 def _headline(result: Result) -> str:
-    """The first sentences of a result, as the command line prints them."""
+    """The first sentences of a result as the command line prints them, else its summary; both in the
+    words of tools."""
     from colltool.base.errors import localize
     from colltool.render.blocks import Headline
     from colltool.render.dispatch import blocks, summary
@@ -295,7 +310,8 @@ def _headline(result: Result) -> str:
 
 
 def _without_folder(text: str, folder: str) -> str:
-    """A text with names of the files that texts were written to, without their folder."""
+    """A text in which the files that texts were written to are named without their folder; ``folder``
+    is empty where there is none."""
     return text.replace(f"{folder}{os.sep}", "") if folder else text
 
 
@@ -327,39 +343,45 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
         )
 
 
-async def _resources(
+async def _list_resources(
     _: ServerRequestContext[Any], __: PaginatedRequestParams | None
 ) -> ListResourcesResult:
     """The resources, all on one page."""
     from mcp_types import ListResourcesResult, Resource
 
     resources = [
-        Resource(uri=address, name=address.rpartition("/")[2], mime_type=kind, description=text)
-        for address, kind, text in _shipped()
+        Resource(
+            uri=address,
+            name=address.rpartition("/")[2],
+            mime_type=mime_type,
+            description=description,
+        )
+        for address, mime_type, description in _shipped()
     ]
     return ListResourcesResult(resources=resources)
 
 
-async def _resource(
+async def _read_resource(
     _: ServerRequestContext[Any], params: ReadResourceRequestParams
 ) -> ReadResourceResult:
     """The text of one resource; MCPError for an unknown one."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
 
-    kinds = {address: kind for address, kind, _ in _shipped()}
+    mime_types = {address: mime_type for address, mime_type, _ in _shipped()}
     address = str(params.uri)
-    if address not in kinds:
+    if address not in mime_types:
         what = f"no resource '{address[:100]}': resources/list names them all"
         raise MCPError(INVALID_PARAMS, what)
-    text = _text_of(*address.removeprefix("colltool://").split("/"))
+    kind, name = address.removeprefix("colltool://").split("/")
+    text = _text_of(kind, name)
     return ReadResourceResult(
-        contents=[TextResourceContents(uri=address, mime_type=kinds[address], text=text)]
+        contents=[TextResourceContents(uri=address, mime_type=mime_types[address], text=text)]
     )
 
 
 def _text_of(kind: str, name: str) -> str:
-    """The text of an existing resource, ``colltool://KIND/NAME``."""
+    """The text of an existing resource, ``colltool://KIND/NAME``: of a guide, a fabric or a schema."""
     from colltool.fabric.load import SUFFIX, shipped_folder
     from colltool.guides import read_guide
 

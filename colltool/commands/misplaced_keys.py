@@ -14,7 +14,8 @@ def misplaced_key(values: dict[str, Any]) -> ColltoolError | None:
     is none.
 
     Args:
-        values: of a command's options, by name.
+        values: of a command's options, by name; None or empty where not typed. ``fabric`` is a list
+            in commands that take ``--set`` for it.
     """
     # other commands have no --set of fabrics
     if not isinstance(values.get("fabric"), list):

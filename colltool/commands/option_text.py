@@ -51,6 +51,7 @@ def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
 def _read(text: str, name: str, row: Argument) -> Any:
     """The value of an option's text; errors name the argument."""
     match row.kind:
+        # not reached: reader leaves these to typer or to read_items
         case "text" | "flag" | "path" | "pair" | "single" | "texts" | "names" | "counts":
             return text
         case "count":
@@ -118,7 +119,8 @@ def _number(text: str, name: str) -> float:
 
 
 def _share(text: str, name: str, row: Argument) -> float:
-    """The share of ``15%`` or ``0.15``; one of 1 or more needs its percent sign."""
+    """The share of ``15%`` or ``0.15``; one of 1 or more needs its percent sign, as a plain 1 may be
+    meant as 1%."""
     number, percent, after_percent = text.strip().partition("%")
     value = _float(number) if text.isascii() else nan
     if percent:
@@ -139,7 +141,8 @@ def _share(text: str, name: str, row: Argument) -> float:
 
 
 def _is_share(value: float, row: Argument) -> bool:
-    """Whether a row allows a share: 0 where it is the least, more than 1 unless that is the most."""
+    """Whether a row allows a share: 0 only if ``row.least`` is 0, more than 1 unless ``row.most`` is
+    1."""
     if not isfinite(value) or value < 0:
         return False
     if value == 0:
@@ -179,7 +182,7 @@ def parts(text: str, argument: str) -> list[str]:
 
 def counts(texts: list[str]) -> list[int]:
     """``-n 8,16 -n 64`` as numbers; ``8-64`` is doubled as in nccl-tests, ``8-64+8`` goes in steps,
-    ``8-512x4`` in factors."""
+    ``8-512x4`` in factors. The only such option is ``--ranks``, which errors name."""
     numbers: list[int] = []
     for text in texts:
         for part in parts(text, "ranks"):
@@ -188,7 +191,7 @@ def counts(texts: list[str]) -> list[int]:
 
 
 def _counts_of_range(text: str) -> list[int]:
-    """The number of a text, or the numbers of a range.
+    """The number of a text, or the numbers of a range, ascending.
 
     A range of factors includes its last number, one of steps only where a step meets it.
     """
@@ -233,11 +236,12 @@ def single(text: str, argument: str) -> str:
 
 
 def readings(**texts: Any) -> ModelOptions:
-    """The options of the model from their texts: words stay words, numbers are read."""
+    """The options of the model from their texts: words stay text, flags are bool already, numbers are
+    read."""
     from colltool.estimate.assumptions import USUAL, checked
 
     values = {option: _model_value(option, text) for option, text in texts.items()}
-    # the option's default must not count as given: it would contradict --ideal
+    # --ideal refuses any stated --numbers, also its default, which typer passes where none was typed
     if values.get("numbers") == USUAL.numbers:
         del values["numbers"]
     return checked(**values)

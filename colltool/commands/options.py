@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # default of an option that must be given, as typer spells it
 REQUIRED = ...
-# default of an option that has the default of the command's function, or of its public function
+# default of an option that has the default of the command's function, or of its public function; the
+# marker of inspect for a parameter without one
 BY_FUNCTION = Parameter.empty
 FABRIC_SUFFIXES = (".yaml", ".yml")
 
@@ -61,7 +62,7 @@ class OptionGroup(NamedTuple):
 def option(
     argument: str, help: str | None = None, *, default: Any = BY_FUNCTION, **changes: Any
 ) -> Option:
-    """The option of a row, with ``help`` and other fields in place of the row's."""
+    """The option of a row of ARGUMENTS, with ``help`` and other fields in place of the row's."""
     if help is not None:
         changes["help"] = help
     row = ARGUMENTS[argument]._replace(**changes)
@@ -84,7 +85,13 @@ def schema_option(files: str, definition: str) -> Option:
 
 
 def write_schema(definition: Any, files: str, output: Path | None) -> None:
-    """Write the JSON Schema of a kind of files, for completion and checks in an editor."""
+    """Write the JSON Schema of a kind of files, for completion and checks in an editor.
+
+    Args:
+        definition: the pydantic model of such a file.
+        files: the kind as the schema names it: ``job``.
+        output: None for the terminal.
+    """
     from colltool.definitions.json_schema import json_schema
     from colltool.render.data_formats import to_json
 
@@ -95,9 +102,9 @@ class FabricChoice(NamedTuple):
     """The values of ``--fabric``, ``--set`` and ``--machine``.
 
     Args:
-        names: as typed, with ``--per-rack`` added to each.
+        names: as typed, with ``--per-rack`` added to each; empty if none was typed.
         overrides: ``KEY=VALUE`` each.
-        machine: the path of a machine file.
+        machine: the path of a machine file; None for the one beside the fabric's.
     """
 
     names: tuple[str, ...] = ()
@@ -110,20 +117,21 @@ class FabricChoice(NamedTuple):
 
         return load_fabric(self.name, self.overrides, self.machine)
 
-    def load_for(self, group: Mapping[str, Any]) -> Fabric:
-        """The fabric for the group of a command's arguments.
+    def load_for(self, arguments: Mapping[str, Any]) -> Fabric:
+        """The fabric for the ranks, shape and stride among a command's arguments.
 
         Where the ranks leave a rack partly filled, most of each rack takes part instead, which is
         said on stderr: 512 ranks are 64 of 72 in 8 racks.
         """
         loaded = self.load()
-        ranks = group.get("ranks")
-        if ranks is None or group.get("shape") or group.get("stride", 1) != 1:
+        ranks = arguments.get("ranks")
+        if ranks is None or arguments.get("shape") or arguments.get("stride", 1) != 1:
             return loaded
         from colltool.analysis.fitted import most_of_each_rack
         from colltool.commands.output import say
         from colltool.fabric.load import load_fabric
 
+        # its overrides leave the other ranks of a rack out
         part = most_of_each_rack(loaded, ranks)
         if part.per_rack is None:
             return loaded
@@ -234,11 +242,13 @@ def _sizes(
             fix="leave one of them out",
         )
     if begin is None or end is None:
-        missing = "begin" if begin is None else "end"
+        stated, missing, example = (
+            ("end", "begin", "1M") if begin is None else ("begin", "end", "1G")
+        )
         raise ColltoolError(
             "a range of sizes needs two ends",
-            argument="end" if begin is None else "begin",
-            fix=f"add {argument_text(missing, '1M' if begin is None else '1G')}",
+            argument=stated,
+            fix=f"add {argument_text(missing, example)}",
         )
     step_bytes = 0.0 if step is None else size_of(step)
     return sizes_between(size_of(begin), size_of(end), factor or 2.0, step_bytes)

@@ -1,5 +1,10 @@
 """Output of commands: results to stdout and files, messages and progress to stderr.
 
+In this order: the format by a file's suffix (:func:`chosen_format`); what is said while a command
+works (:func:`announce`, :class:`ProgressLine`); the screen that a table is drawn for
+(:func:`screen_of`); printing (:func:`print_text` to stdout, :func:`say` to stderr); and results that
+are written at the end.
+
 Within :func:`deferred_outputs`, :func:`write` and :func:`write_bytes` only collect; at the end of
 the command :meth:`Outputs.write_all` writes everything, files first. A command that fails on the
 way changes no file and prints nothing.
@@ -16,19 +21,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from colltool.base.errors import ColltoolError
 from colltool.base.files import STANDARD_INPUT, Inputs, remembering
 
 if TYPE_CHECKING:
-    from threading import Thread
+    from threading import Event, Thread
+
+    from colltool.render.text import Screen
 
 # seconds before progress is shown: shorter work needs none
 FIRST_PROGRESS_S = 1.0
 # seconds between two updates of the progress line
 PROGRESS_INTERVAL_S = 0.2
-# formats of a result by the suffix of its file
+# formats of a result by the suffix of its file, "" for none
 BY_SUFFIX = {
     ".json": "json",
     ".csv": "csv",
@@ -68,35 +75,41 @@ def announce(text: str) -> None:
 class ProgressLine:
     """A line of the terminal that says what takes a while, how far it is and since when.
 
-    A thread writes it, so that it appears after a second whatever the work does, and is gone at the
-    end. Of nested lines the innermost is shown. Silent if stderr is no terminal.
+    A context, in which a thread writes it, so that it appears after a second whatever the work does,
+    and is gone at the end. Of nested lines the innermost is shown. Silent if stderr is no terminal.
     """
 
-    # the line that is shown, in the process
+    # the line that is shown, of all in the process
     _shown: ClassVar[ProgressLine | None] = None
+    # the line that was shown when this one began, and is again when it ends
+    _outer: ProgressLine | None
+    # tells the thread to stop; there is one where there is a thread
+    _ended: Event
 
     def __init__(self, what: str) -> None:
         """``what`` takes a while: ``pricing layouts``."""
         self.what = what
         self._started = monotonic()
         self._percent: int | None = None
-        # what stands on the line, to be overwritten
+        # what this line has written to the terminal and must overwrite; empty for nothing
         self._text = ""
         self._thread: Thread | None = None
 
     def __call__(self, done: int, of: int) -> None:
-        """Take note that ``done`` of ``of`` items are done."""
+        """Take note that ``done`` of ``of`` items are done: work of many items, for which the garbage
+        collector is turned on."""
         enable_garbage_collection()
         self._percent = 100 * done // of
 
     def __enter__(self) -> ProgressLine:
         """Show this line in place of the one that is shown, and begin to write it where a terminal
         reads it."""
-        self._around = ProgressLine._shown
+        self._outer = ProgressLine._shown
         ProgressLine._shown = self
-        if self._around is not None:
-            # what the outer one wrote is overwritten from here
-            self._text, self._around._text = self._around._text, ""
+        if self._outer is not None:
+            # this line overwrites what the outer one wrote, and clears the terminal's line at its end:
+            # the outer one then has nothing there
+            self._text, self._outer._text = self._outer._text, ""
         if sys.stderr is not None and sys.stderr.isatty():
             # threads take two milliseconds to import, which a pipe need not pay
             from threading import Event, Thread
@@ -107,7 +120,7 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        ProgressLine._shown = self._around
+        ProgressLine._shown = self._outer
         if self._thread is not None:
             self._ended.set()
             self._thread.join()
@@ -155,7 +168,7 @@ def enable_garbage_collection() -> None:
         gc.enable()
 
 
-def screen_of(*, to_file: bool) -> Any:
+def screen_of(*, to_file: bool) -> Screen:
     """The Screen that a table is drawn for: the terminal, or a pipe or file, which has no width."""
     import shutil
 
@@ -170,16 +183,17 @@ def screen_of(*, to_file: bool) -> Any:
     return Screen(size.columns, colour=colour, unicode=unicode, height=size.lines)
 
 
-# DEL and C1 controls, marks and overrides of writing direction, line and paragraph separators,
-# lone surrogates
+# all that moves a cursor or turns the text after it, but for ASCII's own controls: DEL and C1 controls,
+# marks and overrides of writing direction, line and paragraph separators, lone surrogates
 _CONTROL_CHARACTERS = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 def escape_control_characters(text: str) -> str:
     r"""Text with control characters of terminals, of writing direction and lone surrogates as \uXXXX.
 
-    Line feeds and the escape character of colours stay: names are escaped where they enter a table.
-    JSON reads the escape as the same character; elsewhere it shows what is in the text.
+    ASCII's other controls stay, as a table has line feeds and the escape character of colours: they
+    are escaped in names, where these enter it (:func:`colltool.base.errors.printable`). JSON reads
+    the escape as the same character; elsewhere it shows what is in the text.
     """
     if text.isascii() and "\x7f" not in text:
         return text
@@ -212,6 +226,8 @@ def print_text(text: str) -> None:
 def printing_to_stderr() -> Iterator[None]:
     """A context in which what others print on stdout goes to stderr, also from C or a child process:
     it is no part of the answer."""
+    # descriptor 1, stdout of C and of child processes, becomes a second descriptor of stderr, 2;
+    # what we printed before goes out first
     real_stdout = None
     # a host may have closed stdout, or put something without a file in its place
     with suppress(OSError, ValueError, AttributeError):
@@ -223,7 +239,7 @@ def printing_to_stderr() -> Iterator[None]:
             yield
     finally:
         if real_stdout is not None:
-            # what was printed by sys.__stdout__ is still in the buffer
+            # what others wrote to sys.__stdout__ is in its buffer, and still goes to stderr
             sys.stdout.flush()
             os.dup2(real_stdout, 1)
             os.close(real_stdout)
@@ -239,7 +255,7 @@ def stdout_error(error: OSError) -> ColltoolError:
 
 
 def say(*lines: str) -> None:
-    """Print lines on stderr, without characters that move a cursor or break a line."""
+    """Print lines on stderr, if there is one, without characters that move a cursor or break a line."""
     if sys.stderr is not None:
         from colltool.base.errors import printable
 
@@ -328,7 +344,8 @@ def write_bytes(path: Path, content: bytes, argument: str, *, folder: Path | Non
 def refuse_conflict(
     path: Path, argument: str, *, is_input: bool = False, is_second: bool = False
 ) -> None:
-    """Raise ColltoolError for an output that is also an input, or the second into one file."""
+    """Raise ColltoolError for an output that is also an input, or the second into one file; which of
+    these it is, the caller has found."""
     if is_input:
         raise overwrites_input(path, argument)
     if is_second:

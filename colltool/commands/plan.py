@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 # bound of the samples of a sensitivity: each plans a whole step
 MAX_SAMPLES = 10_000
-# of Chakra traces
+# file names of Chakra traces, plain and gzipped
 TRACE_SUFFIXES = (".et", ".et.gz")
 # layouts that a search on the command line keeps by default
 DEFAULT_TOP = 10
@@ -51,6 +51,7 @@ DEFAULT_TOP = 10
 ONE_STEP_ARGUMENTS = ("target", "mtbf", "storage", "checkpoint", "restart")
 # arguments of the cost model, which jobs and traces share
 MODEL_ARGUMENTS = ("library", "readings")
+# help of --vary
 _NUMBERS_OF_A_STEP = (
     "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%, or usual for the fabric's own"
     " ranges (repeatable)."
@@ -58,7 +59,7 @@ _NUMBERS_OF_A_STEP = (
 
 
 def _job_of(job: AnyJob) -> Job:
-    """The job, loaded unless it is."""
+    """The job itself, or as it is loaded from a path, a shipped name or a mapping."""
     from colltool.training.job import Job, load_job
 
     return job if isinstance(job, Job) else load_job(job, ())
@@ -112,13 +113,13 @@ def plan(
     from colltool.commands.plan_requests import plan_extras, with_measured_gemms
     from colltool.commands.reading import count_if
 
-    loaded = _job_of(job)
-    count = count_if(ranks, "ranks", least=1)
+    loaded_job = _job_of(job)
+    rank_count = count_if(ranks, "ranks", least=1)
     model = checked(readings, **parts)
     return plan_on_fabric(
-        with_measured_gemms(loaded, compute),
+        with_measured_gemms(loaded_job, compute),
         _read_fabric(fabric, library, machine, model),
-        count,
+        rank_count,
         model,
         plan_extras(links, target, mtbf, storage, checkpoint, restart),
     )
@@ -169,15 +170,15 @@ def search_layouts(
     from colltool.commands.reading import count_if, fraction_if, wrong
     from colltool.training.adapted import search_on_fabric
 
-    loaded = _job_of(job)
-    layouts = count_if(top, "top")
+    loaded_job = _job_of(job)
+    layout_count = count_if(top, "top")
     # refused here, not deep in a search of thousands of layouts
     if watch is not None and not callable(watch):
         raise wrong(
             watch, "watch", "a function of two numbers", "write watch=print, or leave it out"
         )
     model = checked(readings, **parts)
-    count = count_if(ranks, "ranks", least=1)
+    rank_count = count_if(ranks, "ranks", least=1)
     loaded_fabric = _read_fabric(fabric, library, machine, model)
     free_share = fraction_if(headroom, "headroom")
     if free_share is not None and free_share >= 1:
@@ -185,11 +186,11 @@ def search_layouts(
             headroom, "headroom", "a share below 1", f"write {argument_text('headroom', 0.1)}"
         )
     return search_on_fabric(
-        loaded,
+        loaded_job,
         loaded_fabric,
-        count,
+        rank_count,
         keep,
-        top=layouts,
+        top=layout_count,
         readings=model,
         watch=watch,
         headroom=free_share,
@@ -217,19 +218,24 @@ def compare_plans(
             fabric.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job, library, machine, readings, **parts: as :func:`plan`.
+
+    Raises:
+        ColltoolError: as :func:`plan`, or what are no fabrics.
     """
     from colltool.analysis.jobs import plans
     from colltool.commands.reading import count_if
-    from colltool.commands.requests import several_of, sweep_fabrics, typed_of
+    from colltool.commands.requests import typed_of
+    from colltool.commands.several_fabrics import several_of, sweep_fabrics
     from colltool.estimate.machine_factor import as_read
 
-    loaded = _job_of(job)
+    loaded_job = _job_of(job)
     model = checked(readings, **parts)
     several = several_of(fabrics)
     loaders = sweep_fabrics(several, overrides, library, machine)
     loaded_fabrics = [as_read(loader.load(()), model) for loader in loaders]
+    # fabrics of one name are told apart by what the user wrote
     typed = [typed_of(fabric) for fabric in several]
-    return plans(loaded, loaded_fabrics, count_if(ranks, "ranks", least=1), model, typed)
+    return plans(loaded_job, loaded_fabrics, count_if(ranks, "ranks", least=1), model, typed)
 
 
 def plan_sensitivity(
@@ -248,22 +254,25 @@ def plan_sensitivity(
     """The step of a job where numbers of the fabric may be other than the file says.
 
     Args:
-        vary: ranges, as in :func:`colltool.sensitivity`.
+        vary: ranges, as in :func:`colltool.sensitivity`; empty for the fabric's own.
         samples, seed: how many draws of all numbers at once, and their seed.
         job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
+
+    Raises:
+        ColltoolError: as :func:`plan`, or a range that cannot be.
     """
     from colltool.analysis.step_spread import plan_spread
     from colltool.commands.reading import count_if, count_of, vary_of
     from colltool.fabric.ranges import ranges_of
 
-    loaded = _job_of(job)
+    loaded_job = _job_of(job)
     model = checked(readings, **parts)
     loaded_fabric = _read_fabric(fabric, library, machine, model)
     numbers, assumed = ranges_of(loaded_fabric, vary_of(vary))
     sample_count = count_of(samples, "samples", least=2, most=MAX_SAMPLES)
     checked_seed = count_of(seed, "seed")
     return plan_spread(
-        loaded,
+        loaded_job,
         loaded_fabric,
         count_if(ranks, "ranks", least=1),
         model,
@@ -275,7 +284,8 @@ def plan_sensitivity(
 
 
 def trace_files(paths: Sequence[AnyPath]) -> list[str]:
-    """The paths that are Chakra traces, those of a folder in order of rank; others are left out."""
+    """The paths that are Chakra traces, and for a folder those in it, by number (``workload.10.et``
+    after ``workload.9.et``); other paths are left out."""
     files: list[str] = []
     for given_path in paths:
         path = os.fspath(given_path)
@@ -283,7 +293,7 @@ def trace_files(paths: Sequence[AnyPath]) -> list[str]:
             names = [
                 file_name for file_name in os.listdir(path) if file_name.endswith(TRACE_SUFFIXES)
             ]
-            # rank 10 after rank 9: names of one length are sorted as text
+            # shorter names, of smaller numbers, come first
             names.sort(key=lambda name: (len(name), name))
             files += [os.path.join(path, name) for name in names]
         elif path.endswith(TRACE_SUFFIXES) or _is_json_graph(path):
@@ -292,7 +302,8 @@ def trace_files(paths: Sequence[AnyPath]) -> list[str]:
 
 
 def _is_json_graph(path: str) -> bool:
-    """Whether a file is a Chakra trace in JSON, as models and jobs may be JSON too."""
+    """Whether a file is a Chakra trace in JSON: it is read to see, as models and jobs may be JSON
+    too."""
     if not path.endswith((".json", ".json.gz")):
         return False
     from colltool.logs.pytorch_trace import is_chakra_file
@@ -332,7 +343,8 @@ def plan_traces(
     paths = paths_of(files, "files", "traces", "workload.0.et")
     model = checked(readings, **parts)
     # where none is a trace, all are passed on and refused when they are read
-    return run(_read_fabric(fabric, library, machine, model), trace_files(paths) or paths, model)
+    traces = trace_files(paths) or paths
+    return run(_read_fabric(fabric, library, machine, model), traces, model)
 
 
 @command(
@@ -407,6 +419,7 @@ def plan_command(
     from colltool.commands.plan_requests import grow_fabrics
     from colltool.training.job import load_job
 
+    # None where they were not typed
     search_options = {"keep": keep, "top": top, "headroom": headroom}
     traces = trace_files(job)
     if traces:
@@ -431,7 +444,9 @@ def plan_command(
         job_name, job_overrides or (), argument="job_overrides", model_file=model_file
     )
     fabric, fabric_notes = grow_fabrics(fabric, arguments.get("ranks"))
-    as_typed = _AsTyped(job_name, fabric, {**arguments, "model_file": model_file}, fabric_notes)
+    # a file of the model is in the loaded job, and plan() takes none
+    typed_arguments = {**arguments, "model_file": model_file}
+    as_typed = _AsTyped(job_name, fabric, typed_arguments, fabric_notes)
     with (
         ProgressLine("pricing samples" if vary else "searching layouts") as watch,
         progress_to(watch),
@@ -449,7 +464,12 @@ def plan_command(
 def _plan_of_traces(
     paths: list[str], traces: list[str], fabric: FabricChoice, options: dict[str, Any]
 ) -> TracePlan:
-    """The step of Chakra traces, which take no options but those of the cost model."""
+    """The step of Chakra traces, which take no options but those of the cost model.
+
+    Args:
+        paths, traces: the files and folders as typed, and the traces that they are.
+        options: all that was typed, beside the fabric; those of the cost model are removed.
+    """
     from colltool.commands.plan_conflicts import refuse_with_traces
 
     model = {name: options.pop(name) for name in MODEL_ARGUMENTS if name in options}
@@ -462,7 +482,8 @@ class _AsTyped(NamedTuple):
 
     Args:
         job: the job as typed.
-        arguments: of :func:`plan`, and the model's file.
+        fabric: by names with the nodes that they grew to.
+        arguments: of :func:`plan`, and the model's file; they lack what was not typed.
         fabric_notes: what to say of fabrics that grew.
     """
 
@@ -503,6 +524,7 @@ def _layouts(
     return search_layouts(
         fabric=fabric.load(),
         keep=search_options["keep"] or (),
+        # None: not typed
         top=search_options["top"] or DEFAULT_TOP,
         headroom=search_options["headroom"],
         **_shared_arguments(arguments),
@@ -527,8 +549,8 @@ def _plan_spread(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any
 
 
 def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a plan that searches, comparisons and sensitivities take too, with measured
-    GEMMs in the job itself."""
+    """The arguments of a plan that searches, comparisons and sensitivities take too. They take no
+    ``compute``: its measured GEMMs are put into the job."""
     from colltool.commands.plan_requests import with_measured_gemms
 
     shared: dict[str, Any] = {

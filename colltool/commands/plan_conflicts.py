@@ -59,8 +59,8 @@ def refuse_conflicts(
 
 
 def _refuse_outside_search(search_options: dict[str, Any]) -> None:
-    """Raise ColltoolError for the first option that was given; of ``--keep`` with the overrides of the
-    job that say the same."""
+    """Raise ColltoolError for the first option that was given; for ``--keep`` its fix also has the
+    overrides of the job that say the same."""
     for argument, value in search_options.items():
         if value is None:
             continue
@@ -81,7 +81,8 @@ def _job_set_of(pair: str) -> str:
 
 
 def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
-    """Raise ColltoolError for an argument of one step, in a question about several."""
+    """Raise ColltoolError for the first of :data:`ONE_STEP_ARGUMENTS` that was given, in a question
+    about several steps."""
     for argument in ONE_STEP_ARGUMENTS:
         if argument in arguments:
             raise ColltoolError(

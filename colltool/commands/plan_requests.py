@@ -30,7 +30,8 @@ LONGEST_S = 1e13
 
 
 def grow_fabrics(fabric: FabricChoice, ranks: int | None) -> tuple[FabricChoice, list[str]]:
-    """The fabrics with as many nodes as the ranks need, and a note on each that grew.
+    """The fabrics with as many nodes as the ranks need, and a note on each that grew (none without
+    ``ranks``).
 
     Only a shipped fabric grows, and only where its size was not given: a file of one's own is the
     machine that there is.
@@ -98,8 +99,12 @@ def with_measured_gemms(job: Job, compute: str | os.PathLike[str] | None) -> Job
 def plan_extras(
     links: Any, target: Any, mtbf: Any, storage: Any, checkpoint: Any, restart: Any
 ) -> PlanExtras:
-    """What a plan answers besides the step; ColltoolError for a value that cannot be read, or for
-    checkpoints without failures."""
+    """What a plan answers besides the step, from arguments of :func:`colltool.plan` as given.
+
+    Raises:
+        ColltoolError: a value that cannot be read, checkpoints without failures, or failures without
+            the rate at which checkpoints are written.
+    """
     failures = _failures_of(mtbf, storage, checkpoint, restart)
     goal = None if target is None else target_of(target)
     return PlanExtras(flag_of(links, "links"), goal, failures)
@@ -126,17 +131,23 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
             fix=f"add {argument_text('storage', '200GB/s')}",
         )
     return Failures(
-        duration_of(mtbf, "mtbf", "50000h"),
-        rate_of(storage),
-        None if checkpoint is None else duration_of(checkpoint, "checkpoint", "30min"),
-        USUAL_RESTART_S if restart is None else duration_of(restart, "restart", "10min"),
+        mtbf_s=duration_of(mtbf, "mtbf", "50000h"),
+        storage_Bps=rate_of(storage),
+        # None: the best interval is found
+        interval_s=None if checkpoint is None else duration_of(checkpoint, "checkpoint", "30min"),
+        restart_s=USUAL_RESTART_S if restart is None else duration_of(restart, "restart", "10min"),
     )
 
 
 def duration_of(value: Any, argument: str, example: str) -> float:
-    """Seconds of ``30min``, ``50000h``, ``2d``, or what :func:`parse_time` reads."""
+    """Seconds of ``30min``, ``50000h``, ``2d``, or what :func:`parse_time` reads.
+
+    Raises:
+        ColltoolError: no text of a time above 0; it names the argument and shows the example.
+    """
     fix = f"write {argument_text(argument, example)}"
     try:
+        # what is no text is refused as an empty one
         seconds = _seconds(value.strip() if isinstance(value, str) else "")
     except (ColltoolError, ValueError) as error:
         raise wrong(value, argument, "a time with its unit", fix) from error
@@ -155,7 +166,8 @@ def _seconds(text: str) -> float:
 
 
 def rate_of(value: Any) -> float:
-    """Bytes/s of a text such as ``200GB/s``."""
+    """Bytes/s of a text such as ``200GB/s``; ColltoolError, which names ``storage``, for anything
+    else."""
     fix = f"write {argument_text('storage', '200GB/s')}"
     try:
         rate = parse_rate(value) if isinstance(value, str) else 0.0

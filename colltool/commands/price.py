@@ -1,4 +1,9 @@
-"""Price every algorithm of a collective on a group, fastest first."""
+"""Price every algorithm of a collective on a group, fastest first.
+
+:func:`price` and :func:`price_list` first find out who answers: kernels that were measured (a
+KernelRequest, which answers by itself) or algorithms (an :class:`AlgorithmRequest`). Prices by
+algorithms then get what only users see: the library's pick, intervals, notes.
+"""
 
 from __future__ import annotations
 
@@ -114,6 +119,7 @@ def price(
         mode=mode,
     )
     if isinstance(query, KernelRequest):
+        # without a size: a call of experts, whose bytes follow from its tokens
         return query.prices([] if size is None else [size]).prices[0]
     if size is None:
         raise ColltoolError(
@@ -127,7 +133,7 @@ def price(
         request.group,
         request.readings,
         query.names,
-        own=query.costs,
+        own=query.custom_costs,
     )
     [for_user] = _for_user((replace(priced, failed=query.failed),), query, slow_rank)
     return for_user
@@ -166,6 +172,7 @@ def price_list(
     )
     if isinstance(query, KernelRequest):
         return query.prices(sizes)
+    # a list, or a one-dimensional array: numpy need not be loaded to tell
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise wrong(
             sizes, "sizes", "a list of sizes", f"write {argument_text('sizes', ['1MB', '16MB'])}"
@@ -180,12 +187,12 @@ def price_list(
         request.group,
         request.readings,
         query.names,
-        own=query.costs,
+        own=query.custom_costs,
     )
     prices = tuple(replace(price, failed=query.failed) for price in listed.prices)
     for_user = replace(listed, prices=_for_user(prices, query, slow_rank))
-    # crossovers know no schedules of files
-    if not listed.winners_only or query.names or query.costs:
+    # sizes were named, or algorithms that a crossover of the usual ones does not compare
+    if not listed.winners_only or query.names or query.custom_costs:
         return for_user
     from colltool.commands.crossover import crossover_of
 
@@ -193,7 +200,11 @@ def price_list(
 
 
 def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:
-    """Only the ``top`` fastest algorithms at each size; ColltoolError for kernels."""
+    """Only the ``top`` fastest algorithms at each size.
+
+    Raises:
+        ColltoolError: ``listed`` is of kernels.
+    """
     from colltool.estimate.results import PriceList
 
     if not isinstance(listed, PriceList):
@@ -210,13 +221,13 @@ class AlgorithmRequest(NamedTuple):
 
     Args:
         names: price only these; all if empty.
-        costs: custom algorithms of files and plugins, on the group.
-        failed: plugins that raised an error.
+        custom_costs: custom algorithms of files and plugins, on the group.
+        failed: plugins that raised an error, as rows of what cannot run.
     """
 
     request: Request
     names: list[str]
-    costs: list[CostModel]
+    custom_costs: list[CostModel]
     failed: tuple[Infeasible, ...]
 
 
@@ -232,8 +243,8 @@ def _request_of(
     slow_rank: float | None,
     mode: str | None,
 ) -> KernelRequest | AlgorithmRequest:
-    """What a price is asked of: measured kernels, or algorithms; arguments are those of
-    :func:`price`."""
+    """The request for measured kernels or for algorithms that the arguments of :func:`price` are,
+    checked but for the size."""
     from colltool.commands.custom_algorithms import (
         all_costs,
         custom_schedules,
@@ -244,7 +255,8 @@ def _request_of(
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
 
-    kernels, model = split_request(
+    # all but the arguments of dispatch and combine
+    kernels, other_options = split_request(
         fabric,
         primitive,
         ranks,
@@ -258,9 +270,11 @@ def _request_of(
         return kernels
     # files are read before the fabric is loaded, so that their mistakes are reported first
     files = custom_schedules(algorithm_files, primitive)
-    request = price_request(fabric, primitive, ranks_of(ranks, files, model), model)
+    custom_ranks = ranks_of(ranks, files, other_options)
+    request = price_request(fabric, primitive, custom_ranks, other_options)
     names = names_of(algorithms)
-    return AlgorithmRequest(request, names, *all_costs(files, request, names))
+    custom_costs, failed = all_costs(files, request, names)
+    return AlgorithmRequest(request, names, custom_costs, failed)
 
 
 def _for_user(
@@ -283,7 +297,9 @@ def _for_user(
         prices,
         fabric,
         request.readings,
+        # of a library that the user named, a pick that cannot be computed is an error
         required=request.other_library,
+        # the pick comes first, unless the user named algorithms
         lead=not query.names,
     )
     annotated = tuple(with_inert_keys(price, request) for price in prices)
@@ -291,7 +307,9 @@ def _for_user(
 
 
 def with_inert_keys(price: Price, request: Request) -> Price:
-    """A price that names the overridden keys which do not affect it (single sizes only)."""
+    """A price with what its fabric's overrides do: the keys that do not affect it (``inert``), and its
+    seconds with the file's values (``as_filed_s``). Unchanged for an array of sizes, and without
+    overrides or rows."""
     size = price.bytes
     if not isinstance(size, float) or not price.results or not request.fabric.overrides:
         return price
@@ -306,7 +324,7 @@ def remaining_share(slow_rank: float | None, fabric: Fabric | None) -> float | N
     """Return the share of its bandwidth that a slow rank keeps, checked; None without one.
 
     Raises:
-        ColltoolError: no share above 0 and at most 1, or no fabric.
+        ColltoolError: no share above 0 and at most 1, or a slow rank without a fabric.
     """
     from colltool.commands.reading import number_of
 
@@ -335,6 +353,9 @@ def with_slow_rank_cost(
 
     Args:
         slow_rank: the share of its bandwidth that the rank has left; None leaves prices as they are.
+
+    Raises:
+        ColltoolError: as of :func:`remaining_share`, or an array of sizes.
     """
     share = remaining_share(slow_rank, request.fabric)
     if share is None:

@@ -24,7 +24,7 @@ from colltool.commands.options import REQUIRED, Option
 FILE = "colltool.toml"
 VARIABLE = "COLLTOOL_FABRIC"
 KEYS = ("fabric", "ranks", "size")
-# the options that a project may state, each with the key that states it
+# the options that a project may state, each with the key that states it: size for one or several
 _STATED = {"fabric": "fabric", "ranks": "ranks", "size": "size", "sizes": "size"}
 
 
@@ -39,7 +39,7 @@ def project_file() -> Path | None:
 
 
 def project_defaults() -> dict[str, str]:
-    """The texts of the options that the project states, by the argument that they give.
+    """The texts of the options that the project states, by key; of the variable only the fabric.
 
     Raises:
         ColltoolError: a file that is no TOML, an unknown key, or a value that is no text or whole
@@ -52,7 +52,7 @@ def project_defaults() -> dict[str, str]:
     fabric = os.environ.get(VARIABLE)
     if fabric:
         stated["fabric"] = fabric
-        # the file's are of the file's fabric
+        # the file's ranks are those of the file's fabric
         stated.pop("ranks", None)
     return stated
 

@@ -18,7 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Options(TypedDict, total=False):
     """Keyword arguments of most public functions: the group, the library, and model options.
 
-    See :func:`colltool.price` for the first five, :class:`colltool.Readings` for the others.
+    See :func:`colltool.price` for stride, alone, shape, library and machine,
+    :class:`colltool.Readings` for the others.
     """
 
     stride: int
@@ -54,7 +55,7 @@ class PriceOptions(ExpertOptions, Options, total=False):
     """Keyword arguments of a price: those of experts, and those of most public functions."""
 
 
-# defaults of PriceOptions; all others default to None
+# defaults of the keys of PriceOptions; keys that are not here default to None
 OPTION_DEFAULTS = {"stride": 1, "alone": False, **ModelOptions._field_defaults}
 
 
@@ -68,6 +69,7 @@ def with_options(function: Function) -> Function:
     *parameters, collected = declared.parameters.values()
     keys: Any = PriceOptions if "PriceOptions" in str(collected.annotation) else Options
     for option, annotation in keys.__annotations__.items():
+        # annotations are texts here (the future import above), kept as forward references
         parameter = Parameter(
             option,
             Parameter.KEYWORD_ONLY,

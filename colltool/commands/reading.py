@@ -44,9 +44,9 @@ Word = TypeVar("Word", bound=str)
 AnyPath = str | os.PathLike[str]
 AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
 
-# of a whole number that an error repeats
+# digits of a whole number that an error repeats
 _MOST_DIGITS = 15
-# for names without a row: the caller gives bounds
+# the row of names that have none in ARGUMENTS: the caller gives bounds
 _UNBOUNDED = Argument(least=-inf, most=inf)
 _SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)"
 
@@ -92,8 +92,8 @@ def is_nothing(value: Any) -> bool:
 
 
 def paths_of(value: Any, argument: str, what: str, example: str) -> Sequence[AnyPath]:
-    """One path or several, as a list; errors name ``what`` they are paths of."""
-    paths = [value] if isinstance(value, str | os.PathLike) else value
+    """One path or several, as a list of at least one; errors name ``what`` they are paths of."""
+    paths = [value] if _is_path(value) else value
     if isinstance(paths, list | tuple) and paths and all(map(_is_path, paths)):
         return paths
     raise wrong(value, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
@@ -171,7 +171,7 @@ _RANGE = re.compile(
     r"\s*(?P<low>[^:\-]+?)\s*(?:(?:-|\.\.+)\s*(?P<to>[^:\-]+?)"
     r"|:\s*(?P<high>[^:]+?)\s*(?::\s*(?P<factor>[^:]+?))?)\s*"
 )
-# of one range: more is a slip of its factor or step
+# sizes of one range: more is a slip of its factor or step
 MOST_SIZES = 10_000
 
 
@@ -193,7 +193,8 @@ def each_size(sizes: Any) -> list[float]:
 
 
 def number_text(text: str | None, default: str) -> float:
-    """The factor of a range, a plain number, from its text; from the default where it has none."""
+    """The factor of a range, a plain number, from its text; from the default where it has none (None
+    or empty)."""
     try:
         return float(text or default)
     except ValueError:
@@ -203,8 +204,13 @@ def number_text(text: str | None, default: str) -> float:
 
 
 def sizes_between(low: float, high: float, factor: float = 2.0, step: float = 0.0) -> list[float]:
-    """Sizes from ``low`` to ``high`` bytes, each ``factor`` times the one before or ``step`` bytes
-    more, as nccl-tests' ``-b``, ``-e``, ``-f`` and ``-i``."""
+    """Sizes from ``low`` to ``high`` bytes, each ``factor`` times the one before or, if ``step`` is
+    not 0, so many bytes more, as nccl-tests' ``-b``, ``-e``, ``-f`` and ``-i``. ``high`` itself is one
+    only where a step meets it.
+
+    Raises:
+        ColltoolError: a range upside down, a factor that does not go up, or too many sizes.
+    """
     if low > high:
         raise ColltoolError(
             f"the range ends at {format_size(high)}, below its start of {format_size(low)}",
@@ -220,7 +226,7 @@ def sizes_between(low: float, high: float, factor: float = 2.0, step: float = 0.
     sizes = [low]
     while True:
         size = sizes[-1] + step if step else sizes[-1] * factor
-        # 1.1 to the 10th is a digit off
+        # powers such as 1.1**10 are a last digit off: what is above high by that is high
         if size > high * (1 + 1e-12):
             return sizes
         sizes.append(min(size, high))
@@ -364,7 +370,7 @@ def group_of(
 
 
 def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[GroupSpec]:
-    """A group for each number of ranks; only ``group`` itself if none is given."""
+    """``group`` with each number of ranks; only ``group`` itself if none is given."""
     groups = [group._replace(ranks=count_of(count, "ranks")) for count in each_of(ranks)]
     return groups or [group]
 

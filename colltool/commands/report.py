@@ -1,6 +1,9 @@
-"""The report: a page about a fabric, drawn, priced, compared and measured. Its sections are made in
-:mod:`colltool.commands.report_sections`, its arguments are read in
-:mod:`colltool.commands.report_page`, and its HTML is in :mod:`colltool.render.page`."""
+"""The report: a page about a fabric, drawn, priced, compared and measured.
+
+Its sections are made in :mod:`colltool.commands.report_sections`, its arguments are read in
+:mod:`colltool.commands.report_page` and :mod:`colltool.commands.report_prices`, and its HTML is in
+:mod:`colltool.render.page`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
 from colltool.commands.output import announce, chosen_format, enable_garbage_collection
 from colltool.commands.public_options import AnyShape
-from colltool.commands.report_page import Page, deployment_of, page_columns, typed_of
+from colltool.commands.report_page import Page, deployment_of, page_columns, typed_path
 from colltool.commands.report_prices import page_prices
 from colltool.commands.report_sections import (
     assumptions_section,
@@ -111,7 +114,7 @@ def report(
         size_of,
         vary_of,
     )
-    from colltool.commands.requests import several_of
+    from colltool.commands.several_fabrics import several_of
 
     with rename_for_both(fabrics="against", fabric="against"):
         fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]
@@ -132,15 +135,15 @@ def report(
     _refuse_repeated(page.primitives)
     prices = page_prices(price, page.columns)
     deployment = deployment_of(serve, serve_options)
-    loaded = _loaded_job(job, job_overrides)
+    loaded_job = _loaded_job(job, job_overrides)
     # mistakes in logs are reported before the long work of pricing
     measured = _measured_sections(page, logs, collective, nodes, in_place)
     # a section each, so that the terminal shows how far the page is; the job shows its own progress
     makers: list[Callable[[], ReportSection]] = [partial(network_section, page)]
     makers += [partial(collective_section, page, primitive) for primitive in page.primitives]
     sections = [make() for make in with_progress(makers)]
-    if loaded:
-        sections.append(step_section(page, loaded, typed_of(job)))
+    if loaded_job:
+        sections.append(step_section(page, loaded_job, typed_path(job)))
     if serve is not None:
         sections.append(serving_section(page, serve, deployment))
     sections += [*measured, assumptions_section(page)]
@@ -157,7 +160,8 @@ def report(
 def _measured_sections(
     page: Page, logs: Any, collective: Any, nodes: int | None, in_place: bool
 ) -> list[ReportSection]:
-    """The section of the measurements; none without logs, whose arguments are checked all the same."""
+    """The section of the measurements, in a list; an empty one without logs, whose arguments are
+    checked all the same."""
     from colltool.commands.reading import count_if, flag_of, is_nothing, paths_of, primitive_if
 
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
@@ -182,7 +186,11 @@ def _refuse_repeated(primitives: Sequence[Primitive]) -> None:
 
 
 def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
-    """The job of the page, loaded with its overrides unless it is; None without one."""
+    """The job of the page: as it is if it is loaded, else loaded with the overrides; None without one.
+
+    Raises:
+        ColltoolError: overrides without a job, or what cannot be loaded.
+    """
     from colltool.commands.reading import is_nothing
     from colltool.training.job import Job, load_job
 

@@ -55,7 +55,8 @@ class PageColumn(NamedTuple):
         return [f"{key}={value}" for key, value in self.file.overrides]
 
     def line(self, command: str, **options: Any) -> tuple[str, ...]:
-        """The command line about its file, a positional argument; as a tuple of one."""
+        """The command line about its file, a positional argument, as a tuple of one; empty if it was
+        given as an object."""
         if not self.typed:
             return ()
         return (command_line(command, self.typed, sets=self.sets, options=options),)
@@ -126,7 +127,8 @@ class Page(NamedTuple):
     def _line_on(
         self, column: PageColumn, command: str, arguments: Sequence[str], options: dict[str, Any]
     ) -> tuple[str, ...]:
-        """A command line on one fabric; empty if it, or an argument, was given as an object."""
+        """A command line on one fabric, as a tuple of one; empty if the fabric or an argument has no
+        text, as it was given as an object."""
         if not column.typed or not all(arguments):
             return ()
         return (self._line(command, arguments, [column.typed], column.sets, options),)
@@ -155,7 +157,7 @@ class Page(NamedTuple):
     ) -> str:
         """The command line that makes a result of the page again."""
         # every command of the page has the library and the machine
-        model = {"library": self.library, "machine": typed_of(self.machine) or None}
+        model = {"library": self.library, "machine": typed_path(self.machine) or None}
         return command_line(
             command,
             *arguments,
@@ -173,13 +175,14 @@ def page_columns(
     library: str | None,
     machine: CustomMachine | None,
 ) -> list[PageColumn]:
-    """The fabrics, each under every combination of values.
+    """The fabrics, each under every combination of values, in the order of
+    :func:`colltool.commands.several_fabrics.columns_of`.
 
     Raises:
         ColltoolError: more than :data:`MAX_COLUMNS`, or the same fabric twice.
     """
     from colltool.commands.reading import vary_of
-    from colltool.commands.requests import columns_of
+    from colltool.commands.several_fabrics import columns_of
 
     under_library = columns_of(fabrics, vary, overrides, library, machine)
     as_filed = columns_of(fabrics, vary, overrides, library=None, machine=machine)
@@ -189,7 +192,7 @@ def page_columns(
             argument="vary" if vary_of(vary) else "against",
             fix="colltool compare takes more",
         )
-    # columns_of has all combinations of values of the first fabric, then of the second
+    # the columns of a fabric follow each other, as many of each as there are combinations of values
     values_each = len(under_library) // len(fabrics)
     known = []
     columns = []
@@ -201,12 +204,12 @@ def page_columns(
                 f"{file.name} stands twice", argument="against", fix="another fabric"
             )
         known.append((file, column.set))
-        typed = typed_of(fabrics[number // values_each])
+        typed = typed_path(fabrics[number // values_each])
         columns.append(PageColumn(column.name, typed, file, column.load(())))
     return columns
 
 
-def typed_of(source: Any) -> str:
+def typed_path(source: Any) -> str:
     """The path or name as the user wrote it; empty for a loaded object or a mapping."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else ""
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 # the key of the price of a GPU, which fabric files do not have
 GPU = "gpu"
 USUAL_CURRENCY = "USD"
-# of a fix
+# what a fix shows
 _EXAMPLE = "gpu=30000"
-# keys of prices that are words on them
+# keys of ``prices`` that are remarks, no amounts
 _NOT_PRICES = ("notes", "source")
 
 
@@ -46,6 +46,9 @@ def page_prices(
     given: Overrides | None, columns: Sequence[PageColumn]
 ) -> tuple[FabricPrices | None, ...]:
     """The prices of each fabric of a page, in the columns' order; None of a fabric without any.
+
+    Args:
+        given: ``KEY=VALUE`` or ``FABRIC:KEY=VALUE``, one or several, or a mapping; None for none.
 
     Raises:
         ColltoolError: no such key or fabric, or a value that is no amount of money.
@@ -71,7 +74,12 @@ def _pairs(given: Overrides | None) -> Iterator[str]:
 
 
 def _stated_price(pair: str, columns: Sequence[PageColumn]) -> _StatedPrice:
-    """A pair of ``--price``, refused where its key, fabric or amount is none."""
+    """The price that a pair of ``--price`` states.
+
+    Raises:
+        ColltoolError: no value, an unknown key, a fabric that the page does not have, or of a GPU no
+            amount. Other amounts are checked by :func:`_read_prices`.
+    """
     name, _, value = pair.partition("=")
     fabric, _, key = name.strip().rpartition(":")
     value = value.strip()
@@ -124,7 +132,7 @@ def _prices_of(column: PageColumn, stated: Sequence[_StatedPrice]) -> FabricPric
     from colltool.analysis.report import FabricPrices
 
     values: dict[str, str] = {}
-    # a price of this fabric comes after one for all, and replaces it
+    # prices for all come first (False before True), so that those of this fabric replace them
     for price in sorted(stated, key=lambda price: bool(price.fabric)):
         if not price.fabric or price.fabric in _names(column):
             values[price.key] = price.value

@@ -15,7 +15,7 @@ import colltool
 from colltool.base.errors import ColltoolError, rename_arguments
 from colltool.base.formatting import format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
-from colltool.commands.report_page import Page, common_counts, typed_of
+from colltool.commands.report_page import Page, common_counts, typed_path
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Exhibit, ReportSection
@@ -42,7 +42,7 @@ MAX_LINES = 6
 
 
 def network_section(page: Page) -> ReportSection:
-    """What each fabric is: the commands show it and draw it."""
+    """What each fabric is, with the commands that show it and draw it."""
     from colltool.analysis.report import Exhibit, ReportSection
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
@@ -217,7 +217,7 @@ def serving_section(page: Page, job: Any, deployment: dict[str, Any]) -> ReportS
     from colltool.estimate.assumptions import ModelOptions
     from colltool.serving.results import Served
 
-    typed = typed_of(job)
+    typed = typed_path(job)
     # serve has no library and no readings: it takes the fabric's own library
     lines_page = page._replace(library=None, readings=ModelOptions())
     options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Weights from one mesh to another, or from a store."""
+"""Weights from one mesh (the ranks that hold a model, one shard each) to another, or from a store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def reshard(
         A :class:`colltool.serving.reshard.Resharded`; seconds and bytes.
 
     Raises:
-        ColltoolError: meshes that do not fit the fabric or each other.
+        ColltoolError: meshes that do not fit the fabric or each other, both sources or none, a way of
+            weights from a store, or a value that cannot be read.
     """
     from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of
@@ -70,7 +71,8 @@ def reshard(
     storage_Bps = None if storage is None else _rate_Bps(storage)
     weight_format = weights_of(weights, loaded_job, model)
     weights_bytes = model.parameters * weight_format.dense
-    # the formats of a checkpoint's parts differ: those of one rank that holds all
+    # where a checkpoint is quantized (method), its parts differ in format: the bytes of a rank that
+    # holds all of them
     if weight_format.method:
         weights_bytes = weight_bytes(model, Deployment(), 1, weight_format).weights
     sender_count = 0 if senders is None else count_of(senders, "senders")
@@ -96,7 +98,7 @@ def reshard(
 
 
 def _rate_Bps(storage: str | float) -> float:
-    """The rate of a store, from a number or text."""
+    """The rate of a store in bytes/s, from such a number or a text with a unit."""
     from colltool.base.formatting import parse_rate
     from colltool.commands.reading import number_of
 

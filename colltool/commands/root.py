@@ -64,7 +64,8 @@ class _PlainReading:
 
 
 class _WithPlainReading:
-    """Mixin of typer's commands: options are read by ``readers``, by the option's name.
+    """Mixin of typer's commands: the text of an option is read by the function that ``readers`` has
+    under the option's name.
 
     Versions of typer without ``_runtime_param`` ignore it and read values as they always do.
     """
@@ -83,14 +84,16 @@ class _WithPlainReading:
 class _PlainCommand(_WithPlainReading, TyperCommand):
     """A command whose help lists its options by what they are for.
 
-    ``sections``: where each option is, by its name; ``not_shown``: flags that are taken too.
+    A subclass for each command has ``sections``, where each option is, by its name, and ``not_shown``,
+    older flags that are taken too and that help leaves out.
     """
 
     sections: Mapping[str, str] = {}
     not_shown: frozenset[str] = frozenset()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The options of the question, of the output and, where asked for, of the model."""
+        """Write the options of the question, of the output and, where asked for, of the model; else
+        only the names of the last."""
         by_section: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         by_section |= {section: [] for section in SECTIONS}
         for parameter in self.get_params(ctx):
@@ -108,11 +111,11 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
                 flags = flags.replace(f", {flag}", "")
             section = self.sections.get(parameter.name, usual_section)
             by_section[section].append((flags, help_))
-        with_model = show_model.get()
         for section, records in by_section.items():
-            if section == MODEL and records and not with_model:
+            if section == MODEL and records and not show_model.get():
                 with formatter.section(section):
-                    names = [record[0].split()[0].split(",")[0] for record in records]
+                    # the first flag of "--pipelining, -p WORD"
+                    names = [flags.split()[0].split(",")[0] for flags, _ in records]
                     formatter.write_text(f"{', '.join(names)}: see --help-model")
             elif records:
                 with formatter.section(section):
@@ -125,11 +128,11 @@ def _is_argument(parameter: Any) -> bool:
 
 
 class _PlainGroup(_WithPlainReading, TyperGroup):
-    """A group of commands, whose own options are read plainly too."""
+    """A group of commands, the options of which are read plainly too."""
 
 
 def help_text(*, everything: bool) -> str:
-    """The help of colltool itself: the commands that most questions need, or all of them."""
+    """The help of colltool itself: the commands of :data:`FIRST_GROUPS`, or all of them."""
     lines = ["Usage: colltool COMMAND ...", "", *wrap(PURPOSE, 78), ""]
     for group, commands in GROUPS.items():
         if everything or group in FIRST_GROUPS:
@@ -150,7 +153,7 @@ class _LazyGroup(_PlainGroup):
     """A group that imports a command's module when the command is called."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """The first screen: a command a line, in groups."""
+        """Write the first screen: a command a line, in groups."""
         formatter.write(help_text(everything=False))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
@@ -158,7 +161,8 @@ class _LazyGroup(_PlainGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A stub of a command, with its line of help: enough for help and completion."""
+        """A stub of a command, with its line of help: enough for help and completion. None for an
+        unknown one in an unfinished line, else ColltoolError."""
         if cmd_name in COMMANDS:
             return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
         # completion in a shell
@@ -170,9 +174,10 @@ class _LazyGroup(_PlainGroup):
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The called command, built on first use, in place of its stub; None if there is none."""
-        name, stub, arguments = super().resolve_command(ctx, args)
-        return name, stub and name and _typer_command(name), arguments
+        """The name of the called command, the command, built on first use, in place of its stub, and
+        its arguments; name and command are None if there is none, as in an unfinished line."""
+        name, _, arguments = super().resolve_command(ctx, args)
+        return name, name and _typer_command(name), arguments
 
 
 @cache
@@ -200,7 +205,8 @@ def _typer_command(name: str) -> Any:
 
 
 def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
-    """The function that reads the text of each option that is no flag, by the option's name."""
+    """The function that reads the text of each option that is no flag, by the option's name: Path or
+    str where nothing else is to be read."""
     from colltool.commands.option_text import reader
 
     readers = {}
@@ -212,7 +218,7 @@ def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
 
 
 def _sections(command: Any) -> dict[str, str]:
-    """Where help lists each option that is not of the question."""
+    """The section of the help, by name, of each option that is not of the question."""
     sections = {"help": OUTPUT}
     for part in command.parts:
         section = _GROUP_SECTIONS.get(part.name)
@@ -222,7 +228,8 @@ def _sections(command: Any) -> dict[str, str]:
 
 
 def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
-    """Declare a command to typer, whose options come from a function's signature."""
+    """Declare a command to typer, which takes options and help from a function's signature, docstring
+    and annotations: those that ``run`` is given here."""
     parameters = [_parameter(option) for option in command.options]
 
     def run(**values: Any) -> None:
@@ -245,7 +252,7 @@ def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
     declare(run)
 
 
-# types of arguments in typer by their kind; all others are text
+# types of arguments in typer by the kind of their row; all others are text
 TYPES: dict[str, Any] = {
     "flag": bool,
     "count": int,

@@ -1,4 +1,4 @@
-"""The JSON Schema of an output, or of a kind of files."""
+"""``colltool schema``: the JSON Schema of an output, or of a kind of files; or their names."""
 
 from __future__ import annotations
 

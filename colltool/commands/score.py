@@ -1,4 +1,5 @@
-"""Predicted times against published measurements."""
+"""Predicted times against published measurements: :func:`score`, and ``colltool score``, which also writes
+the questions."""
 
 from __future__ import annotations
 

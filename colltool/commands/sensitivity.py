@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.overrides import Overrides
 
+# help of --vary
 _NUMBERS = (
     "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10% (repeatable). "
     "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
@@ -119,12 +120,8 @@ def compare_sensitivity(
     """
     from colltool.analysis.contest import ContestEntry, contest
     from colltool.commands.reading import count_of, size_of, vary_of
-    from colltool.commands.requests import (
-        grid_request,
-        model_request,
-        several_of,
-        sweep_fabrics,
-    )
+    from colltool.commands.requests import grid_request, model_request
+    from colltool.commands.several_fabrics import several_of, sweep_fabrics
     from colltool.fabric.ranges import names_a_number, parameter_ranges, ranges_of
 
     model = model_request(ranks, options)
@@ -146,7 +143,7 @@ def compare_sensitivity(
     for contestant, fabric in zip(contestants, loaded, strict=True):
         # a range applies to the fabrics that have such a number
         applying = [text for text in ranges if names_a_number(fabric, text)]
-        # without ranges of the user's, those of the fabric
+        # without ranges of the user's, those of the fabric, which are assumed where its file has none
         if applying or not ranges:
             numbers, assumed = ranges_of(fabric, applying, request.primitive)
         else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -48,6 +49,7 @@ MOST_RANKS = 2**24
 _DRAWS = 200
 # what is together in a page of the KV cache
 _KV_LAYOUTS = ("heads", "tokens", "pages")
+# help of --vary
 _VARY = (
     "Values of a key of the fabric to compare, or the range of an uncertain one, such as alpha=2x"
     " (repeatable)."
@@ -148,11 +150,12 @@ def serve(
     from colltool.commands.requests import fabric_with
     from colltool.serving.question import ServeQuestion
 
-    loaded = job_of(job, model_file)
-    model = model_of(loaded)
-    weight_format = weights_of(weights, loaded, model)
-    sizes = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
-    counts = {name: count_of(value, name) for name, value in sizes.items()}
+    loaded_job = job_of(job, model_file)
+    model = model_of(loaded_job)
+    weight_format = weights_of(weights, loaded_job, model)
+    stated = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
+    counts = {name: count_of(value, name) for name, value in stated.items()}
+    # None: they follow from the experts, or a search tries several
     replicas = count_if(dp, "dp")
     if ranks is not None and not search:
         replicas = _replicas(count_of(ranks, "ranks", 1, MOST_RANKS), counts, replicas)
@@ -175,9 +178,9 @@ def serve(
         mode=mode_if(mode),
         sms=count_if(sms, "sms") or 0,
     )
-    request = ServeRequest(
-        model, question, engine_of(engine, library_file), *experts_of(experts_library)
-    )
+    all_reduce = engine_of(engine, library_file)
+    experts, by_nccl = experts_of(experts_library)
+    request = ServeRequest(model, question, all_reduce, experts, by_nccl)
     if flag_of(search, "search"):
         loaded_fabric = fabric_with(_single(fabric, "a search"), overrides, machine=machine)
         return request.best_layouts(loaded_fabric, count_if(ranks, "ranks", 1), batch)
@@ -229,7 +232,8 @@ def _on_fabrics(
         ColltoolError: ranges on several fabrics, or together with values.
     """
     from colltool.commands.reading import vary_of
-    from colltool.commands.requests import fabric_with, several_of
+    from colltool.commands.requests import fabric_with
+    from colltool.commands.several_fabrics import several_of
 
     several = several_of(fabric)
     varied = vary_of(vary)
@@ -254,8 +258,8 @@ def _replicas(ranks: int, counts: Mapping[str, int], dp: int | None) -> int:
     Raises:
         ColltoolError: no whole number, or another one than ``dp``.
     """
-    replica_ranks = counts["tp"] * counts["pp"]
-    if ranks % replica_ranks or dp not in (None, ranks // replica_ranks):
+    replicas, ranks_over = divmod(ranks, counts["tp"] * counts["pp"])
+    if ranks_over or dp not in (None, replicas):
         layout = f"tp {counts['tp']} x pp {counts['pp']}"
         if dp is not None:
             layout += f" x dp {dp}"
@@ -264,7 +268,7 @@ def _replicas(ranks: int, counts: Mapping[str, int], dp: int | None) -> int:
             argument="ranks",
             fix=f"leave it out, or add {argument_text('search', True)} for the best layout of {ranks}",
         )
-    return ranks // replica_ranks
+    return replicas
 
 
 class ServeRequest(NamedTuple):
@@ -286,15 +290,14 @@ class ServeRequest(NamedTuple):
         self,
         fabric: Fabric,
         deployment: Deployment | None = None,
-        dp: int | None = None,
         engine: LibraryFile | None = None,
     ) -> Served:
-        """The model on a fabric, as requested or in another deployment or on another engine."""
+        """The model on a fabric, as requested, or in another deployment or on another engine."""
         from colltool.serving.serve import serve as run
 
         question = self.question
         if deployment is not None:
-            question = question._replace(deployment=deployment, dp=dp)
+            question = question._replace(deployment=deployment, dp=deployment.dp)
         engine = engine or self.engine
         return run(self.model, question, fabric, engine, self.experts, by_nccl=self.by_nccl)
 
@@ -305,13 +308,12 @@ class ServeRequest(NamedTuple):
         served = self.run(fabric)
 
         def with_change(trial: ServingTrial) -> Served:
-            deployment = trial.deployment
-            return self.run(trial.fabric, deployment, deployment.dp, trial.engine)
+            return self.run(trial.fabric, trial.deployment, trial.engine)
 
         return replace(served, changes=changes(served, fabric, with_change))
 
     def best_layouts(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
-        """Deployments of a number of ranks, all of the fabric for None, the best first.
+        """Deployments of a number of ranks (None: of all of the fabric), the best first.
 
         Args:
             batch: of every layout, or they could not be compared; for None a sequence per rank,
@@ -329,11 +331,7 @@ class ServeRequest(NamedTuple):
             ep=int(not has_experts),
             batch=batch or ranks,
         )
-
-        def run(deployment: Deployment) -> Served:
-            return self.run(fabric, deployment, deployment.dp)
-
-        return search(ranks, base, run)
+        return search(ranks, base, partial(self.run, fabric))
 
     def spread(self, fabric: Fabric, ranges: list[str]) -> ServeSpread:
         """How far off the network time per token may be where numbers of the fabric are.
@@ -356,18 +354,22 @@ class ServeRequest(NamedTuple):
         machine: CustomMachine | None,
     ) -> ServeList:
         """The model on several fabrics, or on every combination of varied values of each."""
-        from colltool.commands.requests import columns_of
+        from colltool.commands.several_fabrics import columns_of
         from colltool.serving.results import ServeList
 
         columns = columns_of(fabrics, vary, overrides, None, machine)
         served = tuple(self.run(column.load(())) for column in columns)
         names = tuple(column.name for column in columns)
-        return ServeList("side by side", served, names, len(columns))
+        return ServeList("side by side", served, names, tried=len(columns))
 
 
 def _single(fabric: Any, question: str) -> Any:
-    """The only fabric; ColltoolError for several, which ``question`` does not take."""
-    from colltool.commands.requests import several_of
+    """The only fabric; ColltoolError for several.
+
+    Args:
+        question: what takes no more than one, as the error has it: ``a search``.
+    """
+    from colltool.commands.several_fabrics import several_of
 
     several = several_of(fabric)
     if len(several) > 1:

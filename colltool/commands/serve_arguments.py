@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def job_of(job: AnyJob, model_file: AnyPath | None = None) -> Job:
-    """Return a job, loaded where it is not, with the model of a file in place of its own."""
+    """Return a job, loaded if it is not, with the model of ``model_file``, if there is one, in place of
+    its own; a job that is loaded keeps its model."""
     from colltool.commands.reading import path_of
     from colltool.training.job import Job, load_job
 
@@ -76,7 +77,7 @@ def tpot_seconds(tpot: Any) -> float | None:
     if tpot is None:
         return None
     seconds = parse_time(tpot) if isinstance(tpot, str) else number_of(tpot, "tpot")
-    # a million: far more than anyone means
+    # a million seconds: far more than anyone means
     if not 0 < seconds < 1e6:
         raise ColltoolError(
             "a time above 0", argument="tpot", fix=f"write {argument_text('tpot', '18ms')}"

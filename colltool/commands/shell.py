@@ -27,14 +27,14 @@ def command_line(
         fabrics: files or names, as the user wrote them.
         sets: ``KEY=VALUE`` of the fabric.
         readings: model options; only those that differ from the defaults are written.
-        options: further options by the argument's name in Python; a list repeats the option, None
-            leaves it out.
+        options: further options by the argument's name in Python; a list repeats the option, True is
+            a flag alone, None leaves it out. Callers leave out flags that are off.
 
     >>> command_line("price", "ar", fabrics=["my cluster.yaml"], options={"ranks": 64, "size": None})
     "colltool price ar -f 'my cluster.yaml' -n 64"
     """
     changed = (readings or ModelOptions()).unlike(ModelOptions())
-    # unlike() never names ideal itself
+    # unlike() leaves out options that outputs do not echo, of which a command line needs ideal
     if readings is not None and readings.ideal:
         changed["ideal"] = True
     all_options = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **changed}
@@ -44,6 +44,7 @@ def command_line(
             word = f"./{word}"
         words.append(word)
     for argument, value in all_options.items():
+        # the last spelling is the one that is written before a value: -n of --ranks -n
         flag = options_of(argument)[-1]
         if value is None:
             continue

@@ -70,12 +70,8 @@ def sweep(
     from colltool.analysis.sweep import MOST_CELLS
     from colltool.analysis.sweep import sweep as sweep_grid
     from colltool.commands.reading import count_if, groups_of, vary_of
-    from colltool.commands.requests import (
-        fitted_fabrics,
-        grid_request,
-        model_request,
-        several_of,
-    )
+    from colltool.commands.requests import grid_request, model_request
+    from colltool.commands.several_fabrics import fitted_fabrics, several_of
 
     model = model_request(None, options)
     groups = groups_of(ranks, model.group)

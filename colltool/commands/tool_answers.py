@@ -2,6 +2,9 @@
 
 :func:`bounded` cuts a JSON document, :func:`first_sentences` the text that goes with it,
 :func:`brief_text` an answer that is a text.
+
+A place in a document is named by its keys, ``[]`` standing for the items of a list: all ``phases`` of
+``{"results": [{"phases": [...]}, ...]}`` are ``results[].phases``, and are shortened together.
 """
 
 from __future__ import annotations
@@ -65,25 +68,26 @@ def size_of(value: Any) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def bounded(document: dict[str, Any], most: int) -> Bounded:
-    """A document in at most ``most`` bytes, unless so few hold not even its first rows.
+def bounded(document: dict[str, Any], most_bytes: int) -> Bounded:
+    """A document in at most ``most_bytes``, unless so few hold not even its first rows.
 
     Numbers lose digits first; then goes what ``tools.toml`` calls secondary in such a document; then
     lists lose their last items, the deepest and largest first: rows are sorted by what matters.
     Objects and long texts go last.
     """
-    if size_of(document) <= most:
+    if size_of(document) <= most_bytes:
         return Bounded(document, {})
-    # colltool.price/1
+    # "price" of the schema "colltool.price/1"
     kind = str(document.get("schema", "")).removeprefix("colltool.").partition("/")[0]
+    # a copy, which is changed in place from here
     document = _rounded(document)
     secondary = TABLES["secondary"]
     left_out: dict[str, str] = {}
     for path in secondary.get(kind, secondary["others"]):
-        if size_of(document) <= most:
+        if size_of(document) <= most_bytes:
             return Bounded(document, left_out)
         if path == "sizes of one":
-            # one size stands in results and in sizes
+            # no path: a price of one size has its rows as results, and once more in sizes
             if "results" in document:
                 document.pop("sizes", None)
             continue
@@ -91,19 +95,19 @@ def bounded(document: dict[str, Any], most: int) -> Bounded:
         if shorter != document:
             document = shorter
             left_out[path] = _ALL
-    return Bounded(document, left_out | _shortened(document, most))
+    return Bounded(document, left_out | _shorten_to_fit(document, most_bytes))
 
 
-def _shortened(document: dict[str, Any], most: int) -> dict[str, str]:
+def _shorten_to_fit(document: dict[str, Any], most_bytes: int) -> dict[str, str]:
     """Shorten the lists of a document in place until it fits, and return how much of each is left:
     ``{"results": "5 of 23"}``."""
     original_counts: dict[str, int] = {}
     left_counts: dict[str, int] = {}
-    while True:
-        excess = size_of(document) / most
+    while (excess := size_of(document) / most_bytes) > 1:
         part = _to_shorten(document)
-        if excess <= 1 or part is None:
+        if part is None:
             break
+        # of an object or a text 1, of which a share is 0: it goes
         longest = _longest(document, part.keys)
         original_counts.setdefault(part.name, longest)
         # a list of the first level says something as long as it has a row
@@ -113,7 +117,7 @@ def _shortened(document: dict[str, Any], most: int) -> dict[str, str]:
         _shorten(document, part.keys, count)
     left_out = {}
     for name, count in left_counts.items():
-        # what was in something that is gone needs no line of its own
+        # what was in something that is gone needs no line of its own: results[].phases is in results
         holders = (name.rpartition("[]")[0], name.rpartition(".")[0])
         if any(left_counts.get(holder) == 0 for holder in holders):
             continue
@@ -122,10 +126,10 @@ def _shortened(document: dict[str, Any], most: int) -> dict[str, str]:
 
 
 def _without(value: Any, path: str, place: str) -> Any:
-    """A copy without the values at the end of a path, ``results[].phases`` or ``phases`` anywhere.
+    """A copy without the values at a path, ``results[].phases``, or ``phases`` at any place.
 
     Args:
-        place: where the value is in the document.
+        place: where the value is in the document: ``.results[]``, or empty for the document.
     """
     if isinstance(value, list):
         return [_without(item, path, f"{place}[]") for item in value]
@@ -140,7 +144,8 @@ def _without(value: Any, path: str, place: str) -> Any:
 
 
 def _rounded(value: Any) -> Any:
-    """A copy with :data:`_DIGITS` significant digits of each number that is no integer."""
+    """A copy with :data:`_DIGITS` significant digits of each float; whole ones below
+    :data:`_EXACT` become integers."""
     match value:
         case float() if value.is_integer() and abs(value) < _EXACT:
             return int(value)
@@ -154,8 +159,8 @@ def _rounded(value: Any) -> Any:
 
 
 def _share_to_keep(excess: float) -> float:
-    """The share of a list to keep in a document that is ``excess`` times too long: a long way to go
-    takes long steps."""
+    """The share of a list to keep in one step of shortening a document that is ``excess`` times too
+    long: a long way to go takes long steps, the last ones are short, to cut little too much."""
     if excess > 8:
         return 0.125
     if excess > 1.5:
@@ -164,21 +169,25 @@ def _share_to_keep(excess: float) -> float:
 
 
 def _to_shorten(document: dict[str, Any]) -> _Nested | None:
-    """The list that is worth least for its bytes, by its bytes in all rows times its depth; an object,
-    a short list in rows or a long text where no list is long. None where nothing is left to shorten.
+    """What is worth least for its bytes: the list with the most bytes in all rows times depth, as the
+    deep says less than the shallow. Where no list is long it is an object, a short list within rows
+    or a long text, by the same measure. None where nothing is left to shorten.
     """
     long_lists: dict[tuple[str, ...], int] = {}
     others: dict[tuple[str, ...], int] = {}
+    # one of the parts at these keys
     parts: dict[tuple[str, ...], _Nested] = {}
     for part in _parts(document, ()):
         keys = part.keys
         is_list = isinstance(part.value, list)
-        # a list within a row that is as short as this is a part of the row
-        short_length = 1 if len(keys) == 1 else _FEW
+        is_first_level = len(keys) == 1
+        # within a row, a list of a few items is a part of the row
+        short_length = 1 if is_first_level else _FEW
         bytes_by_keys = others
         if is_list and len(part.value) > short_length:
             bytes_by_keys = long_lists
-        elif is_list and len(keys) == 1:
+        elif is_list and is_first_level:
+            # its only row stays
             continue
         bytes_by_keys[keys] = bytes_by_keys.get(keys, 0) + size_of(part.value)
         parts[keys] = part
@@ -203,7 +212,7 @@ def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Nested]:
 
 
 def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """The objects that hold the last of the keys."""
+    """The objects within a value that hold the last of the keys, which is no ``[]``."""
     key, *inner_keys = keys
     if key == "[]":
         if isinstance(value, list):
@@ -217,7 +226,7 @@ def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _longest(document: dict[str, Any], keys: tuple[str, ...]) -> int:
-    """The most items of a list at these keys; 1 of what is none."""
+    """The most items that a list at these keys has; 1 if all have fewer or are no lists."""
     longest = 1
     for holder in _holders(document, keys):
         value = holder[keys[-1]]
@@ -237,29 +246,36 @@ def _shorten(document: dict[str, Any], keys: tuple[str, ...], count: int) -> Non
 
 
 def _some_of(key: str, rows: list[Any], count: int) -> list[Any]:
-    """The first rows of a ranking; of a grid as many from its first to its last."""
+    """The first ``count`` rows of a ranking; of a grid, by its key, as many evenly from its first row to
+    its last."""
     if key not in _GRIDS or count < 2 or count >= len(rows):
         return rows[:count]
     step = (len(rows) - 1) / (count - 1)
     return [rows[round(number * step)] for number in range(count)]
 
 
-def first_sentences(text: str, most: int = LONGEST_TEXT) -> str:
+def first_sentences(text: str, most_bytes: int = LONGEST_TEXT) -> str:
     """The sentences of a text that fit into so many bytes; of a first one that is too long as much as
     fits."""
     encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= most:
+    if len(encoded) <= most_bytes:
         return text
-    clipped = encoded[: most - 3].decode("utf-8", "ignore")
+    # 3: room for the ellipsis
+    clipped = encoded[: most_bytes - 3].decode("utf-8", "ignore")
     end = max(clipped.rfind(mark) for mark in (". ", ".\n", "; ", "\n"))
     # rather cut amid a word than lose three quarters
-    if end <= most // 4:
+    if end <= most_bytes // 4:
         return f"{clipped}..."
     return clipped[: end + 1]
 
 
 def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
-    """What was left out, and how to get it; empty for nothing."""
+    """What was left out, and how to get it; empty if nothing was.
+
+    Args:
+        left_out: as of :class:`Bounded`.
+        detail: whether all was asked for already.
+    """
     if not left_out:
         return ""
     # lists of the first level first
@@ -278,7 +294,7 @@ def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first :data:`_FEW` names, and how many more there are."""
     text = ", ".join(names[:_FEW])
     more = len(names) - _FEW
     if more > 0:
@@ -287,10 +303,13 @@ def _listed(names: list[str]) -> str:
 
 
 def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
-    """A chapter, or one section of it, in at most :data:`BRIEF` bytes unless ``detail``.
+    """A chapter, or one section of it, in at most :data:`BRIEF` bytes, :data:`WHOLE` with ``detail``.
+
+    Args:
+        section: how its heading begins, in any case; None for the chapter.
 
     Raises:
-        ColltoolError: no section begins like that; names all.
+        ColltoolError: no heading begins like that; the error lists them.
     """
     sections = text.split("\n## ")[1:]
     headings = "; ".join(part.partition("\n")[0] for part in sections)[:1000]
@@ -310,13 +329,14 @@ def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
 
 
 def brief_text(text: str, note: str, *, detail: bool) -> str:
-    """The lines of a text that fit into :data:`BRIEF` bytes, and the note if some do not."""
-    most = WHOLE if detail else BRIEF
+    """The lines of a text that fit into :data:`BRIEF` bytes, :data:`WHOLE` with ``detail``; if some do
+    not, the note follows them."""
+    most_bytes = WHOLE if detail else BRIEF
     encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= most:
+    if len(encoded) <= most_bytes:
         return text
     # 2: the line feeds before the note
-    room = most - len(note.encode()) - 2
+    room = most_bytes - len(note.encode()) - 2
     beginning = encoded[:room].decode("utf-8", "ignore")
     whole_lines, _, _ = beginning.rpartition("\n")
     return f"{whole_lines}\n\n{note}"

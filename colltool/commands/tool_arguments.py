@@ -34,7 +34,9 @@ _LISTED = ("sizes", "ranks", "primitives", "algorithms")
 class Parameter:
     """A parameter of a function as an assistant may give it.
 
-    ``annotation`` is the text of its type, in whose words it says what it takes.
+    Args:
+        annotation: the text of its type; what it takes is told by words in it, such as ``Sequence``.
+        default: ``inspect.Parameter.empty`` for none.
     """
 
     def __init__(self, name: str, annotation: str, default: Any) -> None:

@@ -20,8 +20,8 @@ from colltool.commands.tool_arguments import FILE_ARGUMENTS, is_content, json_in
 
 @contextmanager
 def texts_as_files(sent: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """A context with the arguments, a file's path in place of each text of one, and the folder of
-    these files; empty if there are none."""
+    """A context with the arguments, in which each text of a file is replaced by the path of a new file
+    that holds it, and the folder of these files; the folder is empty text if there are none."""
     arguments_of_texts = {}
     for name, value in sent.items():
         argument = _file_argument(name)
@@ -38,7 +38,8 @@ def texts_as_files(sent: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], st
 
 
 def _file_argument(name: str) -> str:
-    """The argument of a file that a name means; empty if it means another."""
+    """The argument of a file, a key of :data:`FILE_ARGUMENTS`, that a name means; empty if it means
+    another argument."""
     return next((word for word in variants(name) if word in FILE_ARGUMENTS), "")
 
 
@@ -64,7 +65,8 @@ def _in_files(argument: str, value: Any, folder: Path, number: str = "") -> Any:
     """A value with the path of a new file for each text of one.
 
     Args:
-        number: what is added to names of files, ``-2`` for the second item of a list.
+        number: what is added to names of files, ``-2`` for the second item of a list; empty outside
+            of one.
 
     Raises:
         ColltoolError: two logs that would be one file.

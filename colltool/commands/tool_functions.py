@@ -79,10 +79,10 @@ def nccl_tuner(
     from colltool.commands.requests import fabric_of
     from colltool.estimate.placement import GroupSpec
 
+    # as the command: where no number is sent, all ranks are one group
     counts = [count_of(count, "ranks", least=2) for count in each_of(ranks)]
     every = count_of(stride, "stride", least=1)
     is_alone = flag_of(alone, "alone")
-    # without counts all ranks are one group
     groups = [GroupSpec(count, every, is_alone) for count in counts or (None,)]
     tuner = extra("interop.nccl_tuner")
     text_of = tuner.tuner_env if flag_of(env, "env") else tuner.tuner_config
@@ -99,8 +99,8 @@ def astra_sim(
     shape: AnyShape | None = None,
     ideal: bool = False,
 ) -> str:
-    """A group for ASTRA-sim's analytical network, as one text: network.yml and system.json, and what
-    to know of them."""
+    """A group for ASTRA-sim's analytical network, as one text: network.yml and system.json, each under
+    its name as a comment, and how to run them."""
     from colltool.base.extras import extra
     from colltool.commands.reading import count_if, count_of, flag_of, shape_of, size_of
     from colltool.commands.requests import fabric_of
@@ -113,10 +113,12 @@ def astra_sim(
         shape_of(shape),
     )
     bytes_ = None if size is None else size_of(size)
-    exported = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
+    loaded = fabric_of(fabric)
+    is_ideal = flag_of(ideal, "ideal")
     interop = extra("interop.astra_sim")
-    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*exported).items()]
-    return "\n".join([*files, *interop.usage_notes(*exported)])
+    texts = interop.astra_sim(loaded, group, is_ideal, bytes_)
+    files = [f"# {name}\n{text}" for name, text in texts.items()]
+    return "\n".join([*files, *interop.usage_notes(loaded, group, is_ideal, bytes_)])
 
 
 def guide(topic: str | None = None, section: str | None = None, *, detail: bool = False) -> str:

@@ -1,5 +1,9 @@
 """The words of errors and answers as an assistant reads them: tools and arguments in place of
-commands, functions and options."""
+commands, functions and options.
+
+``for_people`` texts are those of the command line and of Python; ``tools.toml`` has what is told by
+whole phrases, chapters and commands, and patterns here do the rest.
+"""
 
 from __future__ import annotations
 

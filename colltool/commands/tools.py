@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from colltool.base.result import Result
 
 Schema = dict[str, Any]
-# the ``what`` that several fabrics choose in place of "sensitivity", and nobody by its name
+# the ``what`` that "sensitivity" stands for where several fabrics are sent; nobody asks for it by name
 _OF_SEVERAL = "sensitivities"
-# values of one argument: every value of a list is priced
+# most values of one argument: every value of a list is priced
 MAX_VALUES = 1000
 
 
@@ -38,7 +38,7 @@ class Kind(NamedTuple):
     """One of the functions of a tool.
 
     Args:
-        function: ``module:name``.
+        function: its home, ``module:name``, imported where it is called.
         signs: arguments that only this one takes, by which it is chosen without ``what``.
         several: whether several fabrics choose it.
         top: whether it also takes ``top``, to cut the answer to its first rows.
@@ -108,8 +108,8 @@ TOOLS = {name: _tool(**table) for name, table in TABLES["tools"].items()}
 
 
 def _functions() -> Iterator[tuple[str, tuple[str, str]]]:
-    """The functions of tools with several questions that are no tool's name, each with its tool and
-    ``what``."""
+    """The names of functions that are no tool's name, of tools with several questions, each with its
+    tool and ``what``."""
     for name, tool in TOOLS.items():
         for what, kind in tool.kinds.items():
             function = kind.function.partition(":")[2]
@@ -117,7 +117,7 @@ def _functions() -> Iterator[tuple[str, tuple[str, str]]]:
                 yield function, (name, what)
 
 
-# names of functions, under which tools are called too: the tool and its ``what``
+# by the names of functions, under which tools are called too: the tool and its ``what``
 ALIASES = dict(_functions())
 
 # of an argument, ARGUMENT or TOOL.ARGUMENT: the name of its JSON schema, and its description
@@ -127,7 +127,7 @@ _DETAIL: Schema = {"type": "boolean", "description": "All of it, not 8 KB."}
 
 
 def input_schema(name: str) -> Schema:
-    """The JSON Schema of the arguments of a tool that people need."""
+    """The JSON Schema of a tool's arguments: of those that people need (:attr:`Tool.shown`)."""
     tool = TOOLS[name]
     properties: Schema = {}
     for argument in tool.listed:
@@ -141,7 +141,8 @@ def input_schema(name: str) -> Schema:
 
 
 def _questions(tool: Tool) -> list[str]:
-    """The values of ``what``; several fabrics choose among sensitivities by themselves."""
+    """The values of ``what`` that a call may have; which of two sensitivities it is, the number of
+    fabrics says."""
     return [what for what in tool.kinds if what != _OF_SEVERAL]
 
 
@@ -185,13 +186,13 @@ def find_kind(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _what_of(kinds: dict[str, Kind], arguments: Mapping[str, Any]) -> str:
-    """The ``what`` that the arguments ask for."""
+    """The ``what`` that the arguments ask for; the tool's first where none tells."""
     sent: set[str] = set()
     for name, value in arguments.items():
         if value is not None:
             sent.update(variants(name))
     default = next(iter(kinds))
-    # the tool compare: what its signs cannot say
+    # the tool compare: what signs cannot say, as these arguments are of several of its functions
     if default == "compare" and "old" in sent:
         return "libraries" if "fabric" in sent else "diff"
     if default == "compare" and {"samples", "seed"} & sent and _has_several_fabrics(arguments):
@@ -234,7 +235,8 @@ def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
 
 
 def _as_taken(tool_name: str, kind: Kind, sent: Mapping[str, Any]) -> dict[str, Any]:
-    """What was sent, by the names of the function's arguments and in their shapes.
+    """What was sent, by the names of the function's arguments and in their shapes; without ``what``
+    and such, which only choose the function.
 
     Raises:
         ColltoolError: an argument that there is not, that is missing, or that has too many values.
@@ -271,7 +273,8 @@ def _refuse_many(taken: Mapping[str, Any]) -> None:
 
 
 def _how_to_send(tool: str, argument: str) -> str:
-    """``send size: Bytes per rank ...``."""
+    """The fix of an error, with the description of the argument if it has one: ``send size: Bytes per
+    rank ...``."""
     shape = _SHAPES.get(f"{tool}.{argument}") or _SHAPES.get(argument)
     if shape is None:
         return f"send {argument}"
@@ -307,7 +310,7 @@ def _loaded(kind: Kind, taken: dict[str, Any]) -> dict[str, Any]:
 
 
 def _override_job(taken: dict[str, Any]) -> None:
-    """Put a loaded job in place of one with overrides."""
+    """Put a loaded job in place of one with overrides, in ``taken``."""
     overrides = taken.pop("job_overrides", None)
     if overrides:
         from colltool.training.job import load_job
@@ -316,7 +319,7 @@ def _override_job(taken: dict[str, Any]) -> None:
 
 
 def _override_fabrics(taken: dict[str, Any]) -> None:
-    """Put loaded fabrics in place of those with overrides."""
+    """Put loaded fabrics in place of those with overrides, in ``taken``."""
     overrides = taken.pop("overrides", None)
     if not overrides:
         return

@@ -1,4 +1,5 @@
-"""Collectives of profiler traces against a fabric's prices."""
+"""Collectives of profiler traces against a fabric's prices: :func:`trace`, and ``colltool trace``, which
+also writes their calls as a job file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Measured logs against a fabric's prices."""
+"""Measured logs against a fabric's prices: :func:`validate`, and ``colltool validate``, which exits
+with 1 where a limit of the error does not hold."""
 
 from __future__ import annotations
 
@@ -66,8 +67,8 @@ def validate(
         1.
 
     Raises:
-        ColltoolError: logs that cannot be read, ranks that the fabric does not hold or places
-            elsewhere; says where and what to do instead.
+        ColltoolError: logs that cannot be read, or ranks that the fabric does not hold, or would place
+            on other numbers of nodes than the log says; says where and what to do instead.
     """
     from colltool.commands.reading import fraction_if, names_of
     from colltool.commands.requests import fabric_of
@@ -79,6 +80,7 @@ def validate(
     model = checked(readings, **parts)
     names = names_of(algorithms)
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
+    # without the measured rows of its machine where the options ask for none
     loaded = as_read(fabric_of(fabric, machine=machine), model)
     validation = run(loaded, measured, max_mape=limit, readings=model, algorithms=names)
     devices = devices_of(logs)
@@ -121,7 +123,7 @@ def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     if result.max_mape is None or result.holds:
         return
     limit = short_percent(result.max_mape)
-    # a line for each title: runs of the same series share one
+    # the line of each title: of several runs of a series, the last one's
     beyond = {}
     for fit in result.series:
         if fit.mape > result.max_mape:

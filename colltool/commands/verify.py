@@ -1,4 +1,5 @@
-"""Every formula against its executed schedule."""
+"""Every formula against its executed schedule: :func:`verify`, and ``colltool verify``, which exits
+with 1 where one does not match."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.verification.verify import Verification
 
-# of a range in --values: 256 for each of the 16 ranks of a trace
+# numbers of a range in --values: 256 for each of the 16 ranks of a trace
 _MOST_NUMBERS = 4096
 # 1..16, -3..3
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
@@ -83,7 +84,8 @@ def verify(
         primitive_of,
         size_of,
     )
-    from colltool.commands.requests import fabric_of, several_of
+    from colltool.commands.requests import fabric_of
+    from colltool.commands.several_fabrics import several_of
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
@@ -104,7 +106,9 @@ def verify(
             "are shown step by step", argument="values", fix=f"add {argument_text('trace', True)}"
         )
     add_simulated = _simulation(simulator, size_bytes, group, segment_count)
-    verifications = []
+    overrides: list[tuple[str, Any]] = []
+    results: list[Any] = []
+    skipped: list[Any] = []
     for fabric in map(fabric_of, several_of(fabrics)):
         verification = run(
             fabric,
@@ -119,11 +123,6 @@ def verify(
         )
         if add_simulated is not None:
             verification = add_simulated(verification, fabric)
-        verifications.append(verification)
-    overrides: list[tuple[str, Any]] = []
-    results: list[Any] = []
-    skipped: list[Any] = []
-    for verification in verifications:
         results += verification.results
         skipped += verification.skipped
         overrides += verification.overrides
@@ -172,7 +171,7 @@ def _vectors_of(values: Any) -> Vectors:
         if rows and not any(hasattr(row, "__len__") for row in rows):
             rows = [rows]
         vectors = [list(map(float, row)) for row in rows]
-        # bytes and keys of a mapping may be numbers by accident
+        # iterated, bytes are numbers and the keys of a mapping may be: neither is meant
         if not isinstance(values, bytes | Mapping) and all(map(isfinite, chain(*vectors))):
             return vectors
     except (TypeError, ValueError, OverflowError):

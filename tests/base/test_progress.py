@@ -46,7 +46,7 @@ def test_work_that_is_given_up_is_told_again() -> None:
 def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from colltool.commands import requests as columns
+    from colltool.commands import several_fabrics as columns
 
     loads: list[object] = []
     load = columns.load_fabric
@@ -68,7 +68,7 @@ def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(
 
 
 def test_columns_are_bounded_and_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colltool.commands import requests as columns
+    from colltool.commands import several_fabrics as columns
 
     with pytest.raises(ColltoolError, match="9600 columns, more than 1000"):
         colltool.compare(
