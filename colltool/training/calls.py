@@ -98,7 +98,7 @@ Calls = Iterator[Call]
 def _phases(config: ParallelConfig, operation: str, *, core: bool = False) -> tuple[Phase, ...]:
     """The phases in which an operation runs; ``core``: it also runs again where only attention's
     core is recomputed."""
-    if config.recomputation.operation(operation) or (core and config.recomputation.core):
+    if config.recomputation.reruns(operation) or (core and config.recomputation.core):
         return "forward", "again", "backward"
     return "forward", "backward"
 

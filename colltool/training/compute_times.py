@@ -352,7 +352,7 @@ def _with_modules_again(
     gemms, core, elementwise, experts = times
     if recompute.core:
         core = core._replace(again_s=core.forward_s)
-    if recompute.operation("experts"):
+    if recompute.reruns("experts"):
         experts = experts._replace(again_s=experts.forward_s)
     return LayerTimes(
         gemms._replace(again_s=gemms_s),
@@ -371,7 +371,7 @@ def _gemms_again_s(
         repeated: tuple[Gemm, ...] = ()
         if operation.name == "experts":
             pass  # their time is apart, in ``LayerTimes.experts``
-        elif recompute.operation(operation.name):
+        elif recompute.reruns(operation.name):
             repeated = _needed_again(operation, roofline)
         elif "mla_up_proj" in recompute.modules:
             repeated = operation.up_gemms

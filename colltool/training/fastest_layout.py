@@ -127,7 +127,7 @@ class _BestFirst:
         # hides in some layouts only
         hides_by_key = overlap.tp or overlap.cp or overlap.ep or overlap.dp or overlap.pp
         self._same_calls = (
-            draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not hides_by_key
+            draft.layout.order[-1] == "pp" and draft.pipeline.is_default and not hides_by_key
         )
         # each worked out once: by (pp, virtual), by (tp, ep, stage), and by (replicas, pp up to 2,
         # whether gradients are kept)
@@ -208,7 +208,7 @@ class _BestFirst:
         draft = self._request.job.draft
         mean_s = model_s / sizes.pp
         passes_s = mean_s * self._micro_batches(sizes)
-        if draft.pipeline.from_layout:
+        if draft.pipeline.is_default:
             passes_s += (model_s - mean_s) / sizes.virtual
         return (1 + self._jitter) * (passes_s + self._fixed_s)
 

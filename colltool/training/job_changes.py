@@ -280,7 +280,7 @@ def other_buckets(current: Situation) -> Changes:
     shorter."""
     if current.config.shard.shards_weights:
         return
-    once_a_step = [call.call for call in current.step.last.sent if call.call.per == "step"]
+    once_a_step = [call.call for call in current.step.longest_tail.sent if call.call.per == "step"]
     largest = max((call.bytes for call in once_a_step if call.dimension == "dp"), default=0.0)
     buckets = (("larger", BUCKET_FACTOR * largest), ("smaller", largest / BUCKET_FACTOR))
     for word, bucket_bytes in buckets:
@@ -408,7 +408,7 @@ def more_chunks(current: Situation) -> Changes:
     """Take the next number of chunks that a search tries."""
     layout = current.config.layout
     model = current.config.model
-    if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
+    if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.is_default:
         return
     for chunks in chunk_counts(model.layers, layout.pp):
         if chunks > layout.virtual:
@@ -426,7 +426,8 @@ def more_chunks(current: Situation) -> Changes:
 def weight_gradients_in_the_bubble(current: Situation) -> Changes:
     """Compute weight gradients in the bubble of the pipeline."""
     layout = current.config.layout
-    split = current.config.pipeline.split  # the schedule that does; None where there is none
+    # the schedule that does; None where there is none
+    split = current.config.pipeline.split_schedule
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
         yield current.change(
             remark("split_weight_gradients", schedule=split.upper()), {"schedule": split}
@@ -497,7 +498,7 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
         layout = _with_tensor_groups(config, layout, sp)
     if dimension == "pp":
         layout = _with_chunks(config.layout, layout)
-        if config.pipeline.from_layout:
+        if config.pipeline.is_default:
             schedule = default_schedule(layout.virtual)
     shard = shard_of(job.file.shard, layout, config.precision.grads)
     setup = config._replace(layout=layout, schedule=schedule, shard=shard)

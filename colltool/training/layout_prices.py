@@ -198,7 +198,7 @@ class LayoutPrices:
 
     def _least_step_s(self, config: ParallelConfig) -> float:
         """The lower bound of a step: its compute alone, without the optimizer."""
-        if not config.pipeline.from_layout:
+        if not config.pipeline.is_default:
             return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
         stages = pipeline_stages(config)
         # what a layer's compute depends on, of all that a search varies

@@ -306,7 +306,7 @@ def _bytes_not_kept(operation: Operation, shape: Shape, recompute: Recomputation
     of as many parts as an FFN has matrices and inputs; of latent attention what is computed from its
     bottlenecks.
     """
-    if recompute.operation(operation.name):
+    if recompute.reruns(operation.name):
         return operation.stored_bytes
     if operation.name == "norms" and "layernorm" in recompute.modules:
         return operation.stored_bytes / 2

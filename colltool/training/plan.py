@@ -39,13 +39,8 @@ from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error, with_measured_gemms
 from colltool.training.sentences import sentence
 from colltool.training.stack_choice import StackStep, other_stacks
-from colltool.training.step_time import (
-    StepCalibration,
-    StepPart,
-    TrainingStep,
-    calibrated,
-    step_time,
-)
+from colltool.training.step_calibration import StepCalibration, calibrated
+from colltool.training.step_time import StepPart, TrainingStep, step_time
 from colltool.training.targets import Target, Targeted, reach_target
 
 

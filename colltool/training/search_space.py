@@ -250,7 +250,7 @@ class Space:
             stages=draft.layout.stages if len(draft.layout.stages) == sizes.pp else (),
         )
         schedule = draft.schedule
-        if sizes.pp == 1 or draft.pipeline.from_layout:
+        if sizes.pp == 1 or draft.pipeline.is_default:
             schedule = default_schedule(sizes.virtual)
         config = draft._replace(
             layout=layout,
@@ -328,7 +328,7 @@ def micro_batches(space: Space, chosen: ChosenSizes) -> list[int]:
 @proposal("search", choice="virtual")
 def chunks(space: Space, chosen: ChosenSizes) -> list[int]:
     """Chunks per stage; 1 where the job's schedule is no default, and says itself how many."""
-    if chosen["pp"] == 1 or not space.job.draft.pipeline.from_layout:
+    if chosen["pp"] == 1 or not space.job.draft.pipeline.is_default:
         return [1]
     return chunk_counts(space.model.layers, chosen["pp"])
 

@@ -3,7 +3,7 @@
 :func:`step_time` prices each kind of stage (:func:`stage_step`): a micro-batch with the calls of
 its layers, borders between stages, and what is sent once a step. The pipeline schedule makes a time
 of the micro-batches; the optimizer, a stack's fixed time and jitter come on top.
-:func:`calibrated` finds the speed at which the step is a measured one.
+:mod:`step_calibration` fits a stack's speed to a measured step.
 
 Parts that layouts of a search share are priced once, in views of their configuration without what
 the part does not depend on (:func:`views`).
@@ -12,13 +12,12 @@ the part does not depend on (:func:`views`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import log2
 from typing import NamedTuple
 
-from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, P2P
 from colltool.training.calls import (
     BORDER_CALLS,
@@ -34,7 +33,7 @@ from colltool.training.calls import (
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
 from colltool.training.compute_times import StageTimes, stage_times
 from colltool.training.dispatchers import exchange_cost
-from colltool.training.job import Job, PlainCall
+from colltool.training.job import PlainCall
 from colltool.training.offload import with_offload
 from colltool.training.operations import Phase
 from colltool.training.overlap import (
@@ -57,15 +56,12 @@ from colltool.training.pipeline_stages import (
 )
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
-from colltool.training.violation import Violation
 
-# values of ``Call.hides`` of calls that hide under a whole pass, as buckets do; a call of a neighbour
-# layer is among them where it is sent once a step
+# Of the values that ``Call.hides`` has (:data:`calls.Hiding`), those of calls once a step that hide
+# under a whole forward or backward pass, as buckets of gradients do. "steady pipeline" hides under
+# all compute of the step, the others under nothing.
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 JITTER_FROM = 8  # most devices without jitter: published weak-scaling series start at one node
-# lowest and highest factor of a measured step over its plan that a stack explains: stacks of one
-# device differ by 20 to 40% in published runs, one stack over its releases by up to 38%
-BELIEVED = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -103,10 +99,10 @@ class TrainingStep(NamedTuple):
     control_s: float  # the step with a free network
     stages: tuple[StageStep, ...]  # one for each of the pipeline; stages of a kind share a record
     slowest: StageStep  # with the longest micro-batch, on which the others wait
-    last: StageStep  # with the longest tail after the pipeline, wherever it stands in it
+    longest_tail: StageStep  # the stage that ends last: with the most ``tail_s``
     pipeline_s: float  # all micro-batches and the bubble, without borders and tail
     fixed_s: float
-    jitter: float  # share of the step, jitter included
+    jitter: float  # share of ``step_s``; that of a stack is one of the step without jitter
 
     @property
     def sent(self) -> list[PricedCall]:
@@ -118,15 +114,16 @@ class TrainingStep(NamedTuple):
         """Calls whose seconds are in the parts of the step.
 
         Those of micro-batches on the slowest stage, of borders on the stage that waits longest for
-        them, and those that the last stage sends once.
+        them, and what the stage with the longest tail sends once a step.
         """
         waiting = max(self.stages, key=lambda stage: stage.borders_s)
+        # where no stage waits for borders, those of the slowest one say how many seconds hide
         if not waiting.borders_s:
             waiting = self.slowest
         return (
             *(call for call in self.slowest.sent if call.call.per not in ("step", "border")),
             *(call for call in waiting.sent if call.call.per == "border"),
-            *(call for call in self.last.sent if call.call.per == "step"),
+            *(call for call in self.longest_tail.sent if call.call.per == "step"),
         )
 
     @property
@@ -138,8 +135,8 @@ class TrainingStep(NamedTuple):
             StepPart("compute", 0.0, m * self.slowest.compute.all.total_s),
             *_by_dimension(self.critical_calls),
             StepPart("bubble", 0.0, self.pipeline_s - m * self.slowest.passed.total_s),
-            StepPart("optimizer", 0.0, self.last.optimizer_s),
-            StepPart("overlap slows compute", 0.0, self.last.slowed_s),
+            StepPart("optimizer", 0.0, self.longest_tail.optimizer_s),
+            StepPart("overlap slows compute", 0.0, self.longest_tail.slowed_s),
             StepPart("fixed", 0.0, self.fixed_s),
             StepPart("jitter", 0.0, self.jitter * self.step_s),
         )
@@ -166,7 +163,12 @@ def _by_dimension(calls: Iterable[PricedCall]) -> Iterator[StepPart]:
 def step_time(
     config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()
 ) -> TrainingStep:
-    """Price one step of a job whose dp is known; ``plain``: the calls that it lists itself.
+    """Price one step of a job whose dp is known.
+
+    Args:
+        config: the job as it runs.
+        costs: prices of collectives on the fabric, shared by all layouts of a search.
+        plain: the calls that the job lists itself, each sent once a step.
 
     Raises:
         ColltoolError: a group cannot be placed on the fabric.
@@ -187,16 +189,18 @@ def step_time(
     stages = once_a_kind(
         pipeline, lambda stage: stage_step(config, view, stage, costs, plain, messages)
     )
-    last = max(stages, key=lambda stage: stage.tail_s)
+    longest_tail = max(stages, key=lambda stage: stage.tail_s)
     passes_s = pipeline_s(
         config.schedule,
         [stage.passed for stage in stages],
         config.micro_batches,
         bubble_divisor(config),
     )
-    fixed_s, jitter = fixed_and_jitter(config)
+    fixed_s, jitter = fixed_and_jitter(config)  # jitter: share of the step without it
     # borders and what is sent once come on top of the pipeline
-    without_jitter_s = passes_s + max(stage.borders_s for stage in stages) + last.tail_s + fixed_s
+    without_jitter_s = (
+        passes_s + max(stage.borders_s for stage in stages) + longest_tail.tail_s + fixed_s
+    )
     return TrainingStep(
         config,
         step_s=(1 + jitter) * without_jitter_s,
@@ -207,10 +211,10 @@ def step_time(
         ),
         stages=tuple(stages),
         slowest=max(stages, key=lambda stage: stage.passed.total_s),
-        last=last,
+        longest_tail=longest_tail,
         pipeline_s=passes_s,
         fixed_s=fixed_s,
-        jitter=jitter / (1 + jitter),
+        jitter=jitter / (1 + jitter),  # share of the step with it
     )
 
 
@@ -300,28 +304,36 @@ def stage_step(
 
     Calls of micro-batches that hide on the same wire leave less compute to hide buckets under: two
     dimensions on one NIC add up.
+
+    Args:
+        config: the job as it runs.
+        view: its views.
+        stage: the stage.
+        costs: prices of collectives.
+        plain: the calls that the job lists itself.
+        messages: the priced calls of borders where they hide, exposed seconds not known yet.
     """
-    micro = _shared_micro_batch(view.micro_batch, stage, costs)
-    step = costs.shared(
+    micro_batch = _shared_micro_batch(view.micro_batch, stage, costs)
+    per_step = costs.shared(
         ("step", view.once, stage, plain), lambda: _per_step(view.once, stage, costs, plain)
     )
-    pipeline_borders = borders(messages, config, micro.passed.total_s)
-    hidden = _hidden_by_wire(micro.hidden, pipeline_borders)
-    once = _exposed_once(config, step, micro.times, hidden)
+    pipeline_borders = borders(messages, config, micro_batch.passed.total_s)
+    hidden_by_wire = _hidden_by_wire(micro_batch.hidden, pipeline_borders)
+    sent_once = _exposed_once(config, per_step, micro_batch.times, hidden_by_wire)
     return StageStep(
         stage,
-        micro.times,
-        micro.passed,
-        sent=(*micro.layer_calls, *pipeline_borders, *once),
+        micro_batch.times,
+        micro_batch.passed,
+        sent=(*micro_batch.layer_calls, *pipeline_borders, *sent_once),
         borders_s=sum(call.exposed_s for call in pipeline_borders),
-        once_s=sum(call.exposed_s for call in once),
-        optimizer_s=step.optimizer_s,
-        slowed_s=micro.slowed_s + slowed_s(config, micro.times, once),
+        once_s=sum(call.exposed_s for call in sent_once),
+        optimizer_s=per_step.optimizer_s,
+        slowed_s=micro_batch.slowed_s + slowed_s(config, micro_batch.times, sent_once),
     )
 
 
-# seconds of a step's calls that compute hides, by wire and whether in the backward pass; the wire is
-# the name of the tier that a call keeps busy longest
+# Seconds of a step's calls that compute hides, by (wire, whether in the backward pass). The wire is
+# the name of the tier that a call keeps busy longest.
 Hidden = dict[tuple[str, bool], float]
 
 
@@ -334,12 +346,12 @@ def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
 
 
 def _exposed_once(
-    config: ParallelConfig, step: PerStep, times: StageTimes, hidden: Hidden
+    config: ParallelConfig, per_step: PerStep, times: StageTimes, hidden_by_wire: Hidden
 ) -> list[PricedCall]:
     """Return the calls that are sent once a step, with their exposed seconds.
 
-    ``times`` are of one micro-batch, ``hidden`` of the calls of all micro-batches, which leave less
-    compute on their wires.
+    ``times`` are of one micro-batch, ``hidden_by_wire`` is of the calls of all micro-batches: they
+    leave less compute to hide what goes over the same wire.
 
     Where stages are interleaved, the last p micro-batches all finish a chunk before the next chunk
     starts, so its gradients go out while p micro-batches run the other chunks (NVIDIA NeMo,
@@ -348,29 +360,33 @@ def _exposed_once(
     overhead_s = config.overlap.overhead_s
     m = config.micro_batches
     compute = times.all
-    # passes of micro-batches that the buckets of a chunk may hide under
-    passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
+    # micro-batches under whose passes the buckets of a chunk may hide
+    pass_count = min(config.layout.pp, m) if config.pipeline.interleaved else 1
 
     def hide_under_pass(buckets: PassBuckets, pass_s: float, *, backward: bool) -> list[PricedCall]:
-        covered_s = sum(hidden.get((wire, backward), 0.0) for wire in buckets.wires) / m
-        return buckets.exposed(passes * (pass_s - covered_s), overhead_s)
+        # of one micro-batch
+        covered_s = sum(hidden_by_wire.get((wire, backward), 0.0) for wire in buckets.wires) / m
+        return buckets.exposed(pass_count * (pass_s - covered_s), overhead_s)
 
     return [
-        *hide_under_pass(step.backward, compute.backward_s + compute.again_s, backward=True),
-        *hide_under_pass(step.forward, compute.forward_s, backward=False),
-        *under_all_compute(step.hidden_anywhere, compute.total_s * m, overhead_s),
-        *step.exposed_always,
+        *hide_under_pass(per_step.backward, compute.backward_s + compute.again_s, backward=True),
+        *hide_under_pass(per_step.forward, compute.forward_s, backward=False),
+        *under_all_compute(per_step.hidden_anywhere, compute.total_s * m, overhead_s),
+        *per_step.exposed_always,
     ]
 
 
 class MicroBatch(NamedTuple):
-    """What a stage computes and sends in every micro-batch."""
+    """What a stage computes and sends in every micro-batch.
+
+    Times and the pass are of one micro-batch; seconds of calls are of all in a step.
+    """
 
     times: StageTimes  # compute
     layer_calls: tuple[PricedCall, ...]  # with borders where they do not hide
     passed: Pass  # with the exposed time of its calls
     hidden: Hidden
-    slowed_s: float  # compute lost beside its calls, over the step
+    slowed_s: float  # compute of the step lost beside its calls
 
 
 def _shared_micro_batch(
@@ -390,6 +406,7 @@ def _micro_batch(
     if not config.overlap.pp:
         generators += BORDER_CALLS
     sent = _priced_calls(config, stage, costs, generators)
+    # their seconds are of all micro-batches of the step, so those of a pass are a part in m
     calls = tuple(OverlapModel(config, times).exposed(sent))
     m = config.micro_batches
     compute = compute_pass(times)
@@ -426,9 +443,10 @@ def _per_step(
     hidden_anywhere: list[PricedCall] = []
     exposed_always: list[PricedCall] = []
     for call in sent:
-        if call.call.hides == "steady pipeline":
+        if call.call.hides == "steady pipeline":  # stage messages that a job lists
             hidden_anywhere.append(call)
         elif call.call.hides not in UNDER_A_PASS:
+            # LogP's o, at the sender and at the receiver
             overhead_s = 2 * config.overlap.overhead_s * call.call.calls
             exposed_always.append(call._replace(exposed_s=call.total_s + overhead_s))
         elif call.backward:
@@ -482,8 +500,8 @@ def _priced_plain_call(
     if plain.time_s is None:
         cost = costs.of(plain.primitive, plain.group, plain.bytes, plain.dimension)
     else:
-        # on no tier; all of the given time grows with size
-        cost = CollectiveCost("given", "", 0.0, plain.time_s, (), ())
+        # on no tier, and all of the given time grows with size
+        cost = CollectiveCost("given", "", 0.0, plain.time_s, per_domain=(), busy=())
     hides: Hiding = "nothing"
     phase: Phase = "update"
     if plain.dimension == "dp" and config.overlap.dp:
@@ -508,87 +526,3 @@ def _priced_plain_call(
         calls=plain.calls,
     )
     return priced(call, cost, config)
-
-
-class StepCalibration(NamedTuple):
-    """The factor of compute times that makes the step the measured one."""
-
-    factor: float  # times as long as the stack says
-    before_s: float  # the step with a factor of 1
-
-    @property
-    def believable(self) -> bool:
-        """Whether a stack can be this far off; else something other than its speed is wrong."""
-        return BELIEVED[0] <= self.factor <= BELIEVED[1]
-
-
-def calibrated(
-    job: Job,
-    config: ParallelConfig,
-    costs: CollectiveCostCache,
-    plain: tuple[PlainCall, ...],
-    now: TrainingStep,
-) -> StepCalibration | None:
-    """Return the calibration by a job's measured step; None where nothing was measured, or the
-    speed of its compute is given. ``now``: the step as the stack says.
-
-    Raises:
-        ManyErrors: the network and fixed time alone take longer than the measured step.
-    """
-    measured_s = job.measured_step_s
-    known = config.stack is None or config.compute is not None or job.file.slower is not None
-    if measured_s is None or known:
-        return None
-
-    def excess_s(factor: float) -> float:
-        """Seconds of the step beyond the measured one."""
-        return step_time(config._replace(slower=factor), costs, plain).step_s - measured_s
-
-    # a factor of 0 leaves the network and the fixed time
-    if excess_s(0.0) >= 0:
-        least = format_time(excess_s(0.0) + measured_s)
-        job.refuse(
-            [
-                Violation(
-                    ("measured", "step"),
-                    f"a step of {format_time(measured_s)}, and network and fixed time alone take {least}",
-                    "no stack reaches it: check the measured time (of one step, on these ranks), the"
-                    " layout, and the fabric",
-                )
-            ]
-        )
-    factor = _root(excess_s, guess=measured_s / now.step_s, tolerance=1e-12 * measured_s)
-    return StepCalibration(factor, now.step_s)
-
-
-def _root(excess: Callable[[float], float], guess: float, tolerance: float) -> float:
-    """Return where a rising function that is negative at 0 crosses zero, to ``tolerance`` in its
-    value; by regula falsi with the Illinois rule: the value at an end that stays twice is halved."""
-    low = 0.0
-    below = excess(0.0)
-    high = max(guess, 1.0)
-    # double the upper end until the function is above zero there
-    while (above := excess(high)) < 0:
-        low = high
-        below = above
-        high = 2 * high
-    stayed = 0  # 1: the upper end stayed in the last round, -1: the lower one
-    # a bound on the rounds; regula falsi closes in far sooner
-    for _ in range(200):
-        middle = (low * above - high * below) / (above - below)
-        value = excess(middle)
-        if abs(value) <= tolerance:
-            break
-        if value < 0:
-            low = middle
-            below = value
-            if stayed > 0:
-                above /= 2
-            stayed = 1
-        else:
-            high = middle
-            above = value
-            if stayed < 0:
-                below /= 2
-            stayed = -1
-    return middle
