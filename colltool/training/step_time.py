@@ -39,15 +39,14 @@ from colltool.training.operations import Phase
 from colltool.training.overlap import (
     ROUNDING,
     OverlapModel,
-    PassBuckets,
     PricedCall,
     borders,
-    pass_buckets,
     priced,
     under_all_compute,
 )
 from colltool.training.overlap_slowdown import slowed_s
 from colltool.training.parallel_config import ParallelConfig, Shard
+from colltool.training.pass_buckets import PassBuckets, pass_buckets
 from colltool.training.pipeline_stages import (
     PipelineStage,
     bubble_divisor,

@@ -95,7 +95,7 @@ def unmodelled(config: ModelConfig) -> Iterator[ConfigProblem]:
         return
     unknown_words = config.unknown_words()
     if unknown_words:
-        key = config.list_of_words()
+        key = config.layer_list_key()
         yield ConfigProblem(
             (*config.path, key),
             f"{key} has {len(unknown_words)} of {config.layers} layers of"
