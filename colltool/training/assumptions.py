@@ -21,7 +21,7 @@ from colltool.training.group_fit import slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import USUAL_SHARE, share_held, units_held
-from colltool.training.roofline import power_limited
+from colltool.training.roofline import power_limit_factor
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep
@@ -166,7 +166,7 @@ def power(priced: PricedJob) -> Remarks:
     if sustained == 1 or not layer.all.total_s:
         return
     others_s = layer.all.total_s - layer.gemms_s
-    power_factor = power_limited(layer.gemms_s, others_s, config.roofline)
+    power_factor = power_limit_factor(layer.gemms_s, others_s, config.roofline)
     # the factor by which GEMMs take longer than at the full clock, so that clock is one over it
     state = "its full clock" if power_factor == 1 else "its power limit"
     busy = percent(layer.gemms_s / layer.all.total_s)

@@ -197,10 +197,11 @@ class _BestFirst:
             for recompute in self._space.recomputes:
                 config = unsharded._replace(recompute=recompute)
                 layer_bytes = least_layer_bytes(config)
-                alternatives = []
-                for number, sizes in alike:
-                    if self._may_fit(config, sizes, layer_bytes):
-                        alternatives.append(_Shardings(number, sizes, recompute))
+                alternatives = [
+                    _Shardings(number, sizes, recompute)
+                    for number, sizes in alike
+                    if self._may_fit(config, sizes, layer_bytes)
+                ]
                 if alternatives:
                     splits.append(_LayerSplit(config, alternatives))
         return splits

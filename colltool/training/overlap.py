@@ -20,7 +20,7 @@ from typing import NamedTuple, assert_never
 from colltool.base.primitives import AG, P2P
 from colltool.training.calls import Call
 from colltool.training.collective_cost import CollectiveCost
-from colltool.training.compression import compressed, is_compressed, times_fewer
+from colltool.training.compression import compressed_times, is_compressed, times_fewer
 from colltool.training.compute_times import LayerTimes, StageTimes
 from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
@@ -100,11 +100,9 @@ class OverlapModel:
         calls = own_layer + self._under_other_batch(other_batch)
         calls += self._under_neighbour_layer(neighbour_layer, tuple(calls))
         overhead_s = 2 * self.config.overlap.overhead_s
-        with_overhead = []
-        for call in calls:
-            exposed_s = call.exposed_s + overhead_s * call.call.calls
-            with_overhead.append(call._replace(exposed_s=exposed_s))
-        return with_overhead
+        return [
+            call._replace(exposed_s=call.exposed_s + overhead_s * call.call.calls) for call in calls
+        ]
 
     def _layer_of(self, call: Call) -> LayerTimes | None:
         """The compute of the kind of layer that sends a call; None where times are of a step."""
@@ -336,5 +334,7 @@ def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCa
     if compression is None or not is_compressed(compression, call):
         return PricedCall(call, cost, cost.each_s, overhead_s=overhead_s)
     ratio = times_fewer(config)  # of bytes
-    compressed_s, _ = compressed(cost.each_s, ratio, compression.overhead_s, fixed_s=cost.latency_s)
+    compressed_s, _ = compressed_times(
+        cost.each_s, ratio, compression.overhead_s, fixed_s=cost.latency_s
+    )
     return PricedCall(call, cost.scaled(1 / ratio), compressed_s, overhead_s=overhead_s)

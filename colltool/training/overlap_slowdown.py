@@ -102,12 +102,12 @@ def slowed_s(config: ParallelConfig, times: StageTimes, calls: Iterable[PricedCa
     for priced in calls:
         held = share_held(config, priced)
         if held and priced.hidden_s:
-            more = slowdown(_covering(priced, times), held)
+            more = slowdown(_covering_kernels(priced, times), held)
             lost_s += max(0.0, more * priced.hidden_s - priced.overflow_s) / (1 + more)
     return lost_s
 
 
-def _covering(priced: PricedCall, times: StageTimes) -> Kernels:
+def _covering_kernels(priced: PricedCall, times: StageTimes) -> Kernels:
     """The kernels that a call hides under; only their shares count."""
     call = priced.call
     layer = times.dense or times.moe

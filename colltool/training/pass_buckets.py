@@ -37,10 +37,13 @@ class PassBuckets(NamedTuple):
             return list(self.sent)
         exposed_s = behind_pass(max(0.0, cover_s), self.buckets, overhead_s)
         # the first corner is the last bucket (:func:`queued`)
-        _, last_s = self.buckets.corners[0]
+        last_s = self.buckets.corners[0].remaining_s
         # more compute would hide all but the last bucket
-        overflow = max(0.0, exposed_s - last_s) / self.load_s
-        return [call.with_exposed(exposed_s / self.load_s, overflow) for call in self.sent]
+        overflow_s = max(0.0, exposed_s - last_s)
+        # shared out by load
+        exposed_share = exposed_s / self.load_s
+        overflow_share = overflow_s / self.load_s
+        return [call.with_exposed(exposed_share, overflow_share) for call in self.sent]
 
 
 def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
@@ -56,25 +59,32 @@ def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
         count = max(1, round(call.call.calls / shrink))
         each_s = call.total_s / count
         for index in range(count):
-            ready.append(((index + 1) / count, each_s))
+            share = (index + 1) / count
+            ready.append((share, each_s))
     ready.sort(key=itemgetter(0))
+    wires = {call.cost.busiest_tier for call in sent}
+    wires.discard("")  # of a given time
     return PassBuckets(
         tuple(sent),
-        wires=tuple(sorted({call.cost.busiest_tier for call in sent} - {""})),
+        wires=tuple(sorted(wires)),
         buckets=queued([seconds for _, seconds in ready]),
         load_s=sum(call.total_s for call in sent),
     )
 
 
-class Buckets(NamedTuple):
-    """Buckets sent one after the other.
+class Corner(NamedTuple):
+    """A bucket that may set the end of all, by the length of the pass."""
 
-    Each corner is a bucket that may set the end: (the share of the pass after which it is ready, the
-    seconds that it and all behind it take). They run from the last bucket, ready at 1, to the first.
-    """
+    share: float  # of the pass, after which it is ready
+    remaining_s: float  # that it and all behind it take
+
+
+class Buckets(NamedTuple):
+    """Buckets sent one after the other."""
 
     calls: int  # number of buckets
-    corners: tuple[tuple[float, float], ...]  # empty without buckets
+    # from the last bucket, ready at 1, to the first; empty without buckets
+    corners: tuple[Corner, ...]
 
 
 def queued(takes_s: Sequence[float]) -> Buckets:
@@ -86,23 +96,24 @@ def queued(takes_s: Sequence[float]) -> Buckets:
     """
     count = len(takes_s)  # bucket k of them is ready at the share k / count of the pass
     remaining_s = 0.0  # of a bucket and all behind it
-    corners: list[tuple[float, float]] = []
+    corners: list[Corner] = []
     # from the last bucket to the first
-    for index in range(count - 1, -1, -1):
+    for index in reversed(range(count)):
         remaining_s += takes_s[index]
-        corner = (index + 1) / count, remaining_s
+        corner = Corner((index + 1) / count, remaining_s)
         while len(corners) > 1 and _below_line(corner, corners[-1], corners[-2]):
             corners.pop()
         corners.append(corner)
     return Buckets(count, tuple(corners))
 
 
-def _below_line(
-    left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]
-) -> bool:
-    """Whether the middle one of three points lies on or below the line through the others."""
-    rise = (middle[1] - left[1]) * (right[0] - left[0])
-    return rise <= (right[1] - left[1]) * (middle[0] - left[0])
+def _below_line(left: Corner, middle: Corner, right: Corner) -> bool:
+    """Whether the middle one of three points (share, seconds) lies on or below the line through the
+    others."""
+    # the slopes from the left point to the two others, each times both distances
+    to_middle = (middle.remaining_s - left.remaining_s) * (right.share - left.share)
+    to_right = (right.remaining_s - left.remaining_s) * (middle.share - left.share)
+    return to_middle <= to_right
 
 
 def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float) -> float:
@@ -113,4 +124,5 @@ def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float) -> float:
     if not buckets.calls:
         return 0.0
     whole_s = pass_s + 2 * overhead_s * buckets.calls
-    return max(whole_s * ready + remaining_s for ready, remaining_s in buckets.corners) - pass_s
+    last_end_s = max(whole_s * corner.share + corner.remaining_s for corner in buckets.corners)
+    return last_end_s - pass_s

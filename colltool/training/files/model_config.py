@@ -395,8 +395,5 @@ def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
 
 def _no_text(data: Mapping[str, Any]) -> list[str]:
     """Keys of parts that are no text: towers of images or sound."""
-    keys = []
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value and NO_TEXT.search(key):
-            keys.append(key)
-    return keys
+    parts = [key for key, value in data.items() if isinstance(value, Mapping) and value]
+    return [key for key in parts if NO_TEXT.search(key)]
