@@ -51,7 +51,8 @@ from colltool.training.pipeline_stages import (
 from colltool.training.plan import rates
 from colltool.training.search_request import Progress, SearchRequest, search_request
 from colltool.training.search_space import Sizes
-from colltool.training.step_time import compute_pass, fixed_and_jitter, micro_batch_pass
+from colltool.training.stage_step import compute_pass, micro_batch_pass
+from colltool.training.step_time import fixed_and_jitter
 from colltool.training.strategies import PipelinePlace, PipelineSchedule
 
 # More than the shardings and recomputations of any sizes. The number of a layout is that of its sizes
