@@ -108,7 +108,8 @@ def slowed_s(config: ParallelConfig, times: StageTimes, calls: Iterable[PricedCa
 
 
 def _covering_kernels(priced: PricedCall, times: StageTimes) -> Kernels:
-    """The kernels that a call hides under; only their shares count."""
+    """Return the kernels that a call hides under: only the shares of their seconds count, so 1.0
+    stands for a single kind."""
     call = priced.call
     layer = times.dense or times.moe
     if call.per == "moe_layer":

@@ -61,8 +61,8 @@ def leaves_nothing_open(job: Job) -> bool:
 
 
 class Sizes(NamedTuple):
-    """Sizes of a layout that fills the ranks, and its micro-batch; named like the choices of the
-    functions below."""
+    """Sizes of a layout that fills the ranks, and its micro-batch in sequences; named like the choices
+    of the functions below."""
 
     tp: int
     cp: int
@@ -343,8 +343,8 @@ def shardings(space: Space) -> list[str]:
 
 @proposal("search", choice="recompute")
 def recomputations(space: Space) -> list[Recomputed]:
-    """Recomputations that save memory: flash attention keeps no scores to compute again. Layers or
-    modules that a user set himself are the only one."""
+    """Recomputations that save memory: flash attention keeps no scores to compute again. The only one
+    is what a user keeps, or overrides with a number of layers or with modules."""
     if space.kept.recompute:
         return [space.kept.recompute]
     draft = space.job.draft
