@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import sqrt
 
 from colltool.training.flops import model_flops
-from colltool.training.overlap import behind_pass, queued
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pass_buckets import behind_pass, queued
 
 
 def logp_step(compute_s: float, latency_s: float, overhead_s: float) -> float:

@@ -56,17 +56,19 @@ def fit_to_fabric(
 ) -> FittedJob:
     """Return the job as it runs on ``ranks`` of a fabric; unchanged where it fits, or is a user's.
 
+    ``ranks`` None: those of the job or the fabric, or as many as a changed layout takes.
+
     Raises:
         ColltoolError: no layout fits the ranks and the memory, and why.
     """
-    now = _on_device(FittedJob(fabric, job, ranks, readings))
-    if not _may_be_fitted(job) or _keeps_layout(now):
-        return now
+    current = _on_device(FittedJob(fabric, job, ranks, readings))
+    if not _may_be_fitted(job) or _keeps_layout(current):
+        return current
     for member in members("layout", "job"):
-        fitted: FittedJob | None = member.make(now)
+        fitted: FittedJob | None = member.make(current)
         if fitted is not None:
             return fitted
-    return now
+    return current
 
 
 def search_on_fabric(
@@ -81,13 +83,20 @@ def search_on_fabric(
     headroom: float | None = None,
 ) -> LayoutSearch:
     """Search the layouts of a job as it runs on a fabric; see :func:`search`."""
-    now = _on_device(FittedJob(fabric, job, ranks))
+    current = _on_device(FittedJob(fabric, job, ranks))
     if job.drafted and ranks is None:
-        ranks = _power_below(now.fabric.ranks)
+        ranks = _power_below(current.fabric.ranks)
     searched = search(
-        now.job, now.fabric, ranks, keep, top=top, readings=readings, watch=watch, headroom=headroom
+        current.job,
+        current.fabric,
+        ranks,
+        keep,
+        top=top,
+        readings=readings,
+        watch=watch,
+        headroom=headroom,
     )
-    return replace(searched, grounds=tuple(map(sentence, now.changes)))
+    return replace(searched, grounds=tuple(map(sentence, current.changes)))
 
 
 def _may_be_fitted(job: Job) -> bool:
@@ -95,40 +104,40 @@ def _may_be_fitted(job: Job) -> bool:
     return job.adaptable and job.draft.model is not None and job.draft.compute is None
 
 
-def _on_device(now: FittedJob) -> FittedJob:
+def _on_device(current: FittedJob) -> FittedJob:
     """Return the job on a stack that knows the fabric's device, and the part of the fabric that
     layouts use; as it is for a user's own job."""
-    check_even(now.fabric)
-    if _may_be_fitted(now.job):
+    check_even(current.fabric)
+    if _may_be_fitted(current.job):
         for member in members("device", "job", "fabric"):
-            now = member.make(now)
-    return now
+            current = member.make(current)
+    return current
 
 
-def _keeps_layout(now: FittedJob) -> bool:
+def _keeps_layout(current: FittedJob) -> bool:
     """Whether a job runs in its own layout: where a user says it, or where it fits."""
-    if now.job.drafted:
-        return leaves_nothing_open(now.job)
+    if current.job.drafted:
+        return leaves_nothing_open(current.job)
     # a user who sets any key of the layout, its schedule, batch or sharding means the rest of it
     sections = {key.partition(".")[0] for key in CHOICE_OF_KEY}
-    if any(key.partition(".")[0] in sections for key, _ in now.job.overrides):
+    if any(key.partition(".")[0] in sections for key, _ in current.job.overrides):
         return True
-    return _fits(now.job, now.fabric, now.ranks or now.fabric.ranks)
+    return _fits(current.job, current.fabric, current.ranks or current.fabric.ranks)
 
 
 @proposal("device")
-def known_stack(now: FittedJob) -> FittedJob:
+def known_stack(current: FittedJob) -> FittedJob:
     """Take a stack and a precision that work on the fabric's device; as it is where they do, or none
     is found."""
-    job = now.job
-    fabric = now.fabric
+    job = current.job
+    fabric = current.fabric
     stack = job.draft.stack
     precision = job.draft.precision.compute
     if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
-        return now
+        return current
     device = shipped_device(fabric.device)
     if stack.knows(device, precision) and precision in dict(device.peak):
-        return now
+        return current
     set_by_user = [key.split(".")[0] for key, _ in job.overrides]
     stacks = [stack.name] if "stack" in set_by_user else [stack.name, *STACKS]
     precisions = [precision] if "precision" in set_by_user else [precision, "bf16"]
@@ -145,58 +154,58 @@ def known_stack(now: FittedJob) -> FittedJob:
             values |= {"precision.compute": other_precision, "precision.dispatch": "bf16"}
             texts.append(f"precision {other_precision}")
         change = remark("device_runs", values=", ".join(texts), device=device.name)
-        return now.changed(change, job=job.with_values(values))
-    return now
+        return current.changed(change, job=job.with_values(values))
+    return current
 
 
 @proposal("device", of="fabric")
-def whole_domains(now: FittedJob) -> FittedJob:
+def whole_domains(current: FittedJob) -> FittedJob:
     """Cut innermost domains to a power of two, such as racks of 72 used as 64, unless the ranks need
     them whole."""
-    fabric = now.fabric
-    tier = now.fabric.tiers[0]
+    fabric = current.fabric
+    tier = current.fabric.tiers[0]
     abilities = capabilities_of(tier)
     used = _power_below(tier.endpoints)
     has_form = abilities.axes or abilities.levels
     # domains of fewer than eight stay whole
     if used in (tier.endpoints, 1, 2, 4) or has_form or len(fabric.tiers) == 1:
-        return now
-    if now.ranks is not None and now.ranks > fabric.ranks // tier.endpoints * used:
-        return now
+        return current
+    if current.ranks is not None and current.ranks > fabric.ranks // tier.endpoints * used:
+        return current
     part = tier.model_copy(update={"size": used})
     change = remark("whole_domains", used=used, ranks=tier.endpoints, tier=tier.name)
-    return now.changed(change, fabric=with_tiers(fabric, lambda _: part, [0]))
+    return current.changed(change, fabric=with_tiers(fabric, lambda _: part, [0]))
 
 
 @proposal("layout")
-def fewer_ranks(now: FittedJob) -> FittedJob | None:
+def fewer_ranks(current: FittedJob) -> FittedJob | None:
     """Take the most ranks on which the job fits in its own layout; None where it fits on none."""
-    if now.job.drafted or now.ranks is not None:
+    if current.job.drafted or current.ranks is not None:
         return None
-    layout = now.job.draft.layout
-    ranks = now.fabric.ranks
+    layout = current.job.draft.layout
+    ranks = current.fabric.ranks
     replica_ranks = layout.tp * layout.cp * layout.pp
     for dp in range(ranks // replica_ranks, 0, -1):
         used = replica_ranks * dp
-        if _fits(now.job, now.fabric, used):
-            return now.changed(remark("fewer_ranks", used=used, ranks=ranks), ranks=used)
+        if _fits(current.job, current.fabric, used):
+            return current.changed(remark("fewer_ranks", used=used, ranks=ranks), ranks=used)
     return None
 
 
 @proposal("layout")
-def searched_layout(now: FittedJob) -> FittedJob | None:
+def searched_layout(current: FittedJob) -> FittedJob | None:
     """Take the fastest layout of a search that keeps what the user set; None where a shipped job is
     too large for its devices in any layout, and its plan says so."""
-    job = now.job
-    ranks = now.ranks or _power_below(now.fabric.ranks)
+    job = current.job
+    ranks = current.ranks or _power_below(current.fabric.ranks)
     try:
-        fastest = fastest_layout(job, now.fabric, ranks, now.readings)
+        fastest = fastest_layout(job, current.fabric, ranks, current.readings)
     except ColltoolError:
-        if job.drafted or now.ranks is None or not _can_run(job, now.fabric, ranks):
+        if job.drafted or current.ranks is None or not _can_run(job, current.fabric, ranks):
             raise
         return None
     code = "fastest_layout" if job.drafted else "nearest_layout"
-    return now.changed(
+    return current.changed(
         remark(code, ranks=ranks, layout=fastest.choice.text),
         job=job.with_values(dict(fastest.values)),
         ranks=ranks,

@@ -21,7 +21,7 @@ from colltool.training.group_fit import slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import USUAL_SHARE, share_held, units_held
-from colltool.training.roofline import power_limited
+from colltool.training.roofline import power_limit_factor
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep
@@ -32,7 +32,11 @@ LAUNCH_S = 10e-6
 
 
 class PricedJob(NamedTuple):
-    """A job with its priced step."""
+    """A job with its priced step.
+
+    Of a configuration, ``job.file`` has what the job file says (None where it is silent),
+    ``job.draft`` that with defaults filled in, and ``step.config`` that on these ranks, as priced.
+    """
 
     job: Job
     whole_fabric: Fabric  # before a lattice was cut to the job's slice
@@ -157,11 +161,13 @@ def power(priced: PricedJob) -> Remarks:
     layer = stage.moe or stage.dense
     if config.stack is None or config.device is None or layer is None or config.compute:
         return
+    # share of the full clock's speed that GEMMs keep without pause
     sustained = dict(config.stack.sustained).get(config.device.generation, 1.0)
     if sustained == 1 or not layer.all.total_s:
         return
     others_s = layer.all.total_s - layer.gemms_s
-    power_factor = power_limited(layer.gemms_s, others_s, config.roofline)
+    power_factor = power_limit_factor(layer.gemms_s, others_s, config.roofline)
+    # the factor by which GEMMs take longer than at the full clock, so that clock is one over it
     state = "its full clock" if power_factor == 1 else "its power limit"
     busy = percent(layer.gemms_s / layer.all.total_s)
     yield remark("power", busy=busy, state=state, share=percent(1 / power_factor))
@@ -214,7 +220,7 @@ def algorithm_choice(priced: PricedJob) -> Remarks:
 
 
 def overlap_by_channels(priced: PricedJob) -> Remarks:
-    """The units that hidden calls hold, by which compute slows beside them."""
+    """The multiprocessors ("units") that hidden calls hold, by which compute slows beside them."""
     config = priced.step.config
     if config.device is None or config.overlap.sm_share is not None:
         return
@@ -231,7 +237,7 @@ def overlap_by_channels(priced: PricedJob) -> Remarks:
         else:
             known[dimension] = max(known.get(dimension, 0), units)
     if known:
-        held = ", ".join(f"{dimension} {channels}" for dimension, channels in known.items())
+        held = ", ".join(f"{dimension} {units}" for dimension, units in known.items())
         yield remark("overlap_by_channels", held=held, units=config.device.units)
     if assumed:
         usual = round(USUAL_SHARE * config.device.units)
@@ -245,7 +251,7 @@ def no_launch_overhead(priced: PricedJob) -> Remarks:
     if "launch_overhead" in fabric.model_fields_set or fabric.hypothetical:
         return
     for tier in fabric.tiers:
-        # its library has it
+        # a launch overhead of the library takes its place
         if tier.library and any(row.launch_s for row in tier.library.protocols):
             return
     exposed = [call for call in priced.step.critical_calls if call.exposed_s and call.cost.busy]
@@ -275,7 +281,7 @@ def padded_strides(priced: PricedJob) -> Remarks:
 
 
 def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
-    """Yield the sizes that padding changed, such as ``ib of 16, priced on 15``."""
+    """Yield the sizes that padding changed, such as ``ib of 35, priced on 36``."""
     # padding changes the outermost tier alone
     tier = fabric.tiers[-1]
     padded_tier = padded.tiers[-1]
@@ -299,7 +305,7 @@ def missing_energy(priced: PricedJob) -> Remarks:
 
 
 # in the order that a plan lists them
-CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
+ASSUMPTIONS: tuple[Callable[[PricedJob], Remarks], ...] = (
     model_options,
     slice_of_lattice,
     assumed_device,
@@ -323,5 +329,5 @@ CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
 
 def assumptions(priced: PricedJob) -> Remarks:
     """Yield everything that the figures of a priced job rest on."""
-    for check in CHECKS:
-        yield from check(priced)
+    for assumption in ASSUMPTIONS:
+        yield from assumption(priced)

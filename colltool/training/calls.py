@@ -1,8 +1,10 @@
 """The collectives that a rank of a pipeline stage sends in a step.
 
 :func:`stage_calls` is the entry: it runs a generator each for the calls of layers, gradients and
-weights, pipeline borders, and the update, and counts how often a step has each :class:`Call`. Sizes
-follow from the model's shape, with the letters of :mod:`operations`.
+weights, pipeline borders, and the update, and counts how often a step has each :class:`Call`.
+
+Letters of sizes: T tokens of a rank in a micro-batch, h hidden size, V vocabulary, k experts a token
+visits, w bytes of an activation; t, c, e, p, v, D, b and s as in :mod:`parallel_config`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ TIED = "Megatron-LM: the embedding's gradient is summed over the first and the l
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
-LEAST_BYTES = 0.5  # of a call; smaller parts are what rounding left
+LEAST_BYTES = 0.5  # of a call; what has no more is left from rounding
 LOSS_SUMS = 3  # a token: the largest logit, the sum of exponentials, the target's logit
 BYTES_OF_SUM = 4  # each in fp32
 # what ``Call.dimension`` may be, in the order of tables; a job that lists calls may have others
@@ -98,7 +100,7 @@ Calls = Iterator[Call]
 def _phases(config: ParallelConfig, operation: str, *, core: bool = False) -> tuple[Phase, ...]:
     """The phases in which an operation runs; ``core``: it also runs again where only attention's
     core is recomputed."""
-    if config.recomputation.operation(operation) or (core and config.recomputation.core):
+    if config.recomputation.reruns(operation) or (core and config.recomputation.core):
         return "forward", "again", "backward"
     return "forward", "backward"
 
@@ -170,11 +172,11 @@ def _tensor_calls(config: ParallelConfig, shape: Shape, per: Per, operation: str
 
 
 def _vocabulary_calls(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> Calls:
-    """Yield the embedding's sum on the first stage; on the last the head's gradient and three
-    all-reduces for the loss.
+    """Yield the sum of the embedding's output on the stage that has it; on that of the head the sum
+    of its input's gradient, and three all-reduces for the loss.
 
-    With sequence parallelism a sum is a reduce-scatter, with an all-gather where the tokens come
-    together again.
+    With sequence parallelism a sum is a reduce-scatter, and the other way an all-gather brings the
+    tokens together again.
     """
     sp = config.layout.sp
     size = _tokens_bytes(config, shape)
@@ -263,12 +265,13 @@ HIDES_EXPERTS: dict[str, Hiding] = {
 
 
 def _expert_calls(config: ParallelConfig, token_elements: float) -> Calls:
-    """Yield dispatch and combine of T' k h w each way; T' = T/t with sequence parallelism.
+    """Yield dispatch and combine of experts in each pass, T' k h w each; T' is T, with sequence
+    parallelism T/t.
 
     The ranks that share an expert gather its tokens after the dispatch, and sum before the combine.
-    Of a dispatcher that copies all tokens to all ranks, dispatch is an all-gather, and combine a
-    reduce-scatter.
-    ``token_elements``: elements of a rank's tokens, T' h, before any is copied.
+    A dispatcher that copies all tokens to all ranks runs an all-gather and a reduce-scatter, others
+    all-to-alls. One that deduplicates sends fewer than k copies. ``token_elements`` is T' h, before
+    any is copied.
     """
     layout = config.layout
     moe = config.known_moe
@@ -280,7 +283,7 @@ def _expert_calls(config: ParallelConfig, token_elements: float) -> Calls:
     if dispatcher is not None and dispatcher.copies == "all":
         dispatch = AG
         combine = RS
-        skew = 1.0
+        skew = 1.0  # every rank has all tokens, however they are routed
     combined_bytes = config.precision.activation_bytes
     exchange = partial(
         Call,
@@ -313,7 +316,8 @@ def _expert_calls(config: ParallelConfig, token_elements: float) -> Calls:
 
 
 def buckets(total_bytes: float, bucket_bytes: float) -> tuple[tuple[float, int], ...]:
-    """Return (bytes, count) of the full buckets that a total makes, and of the smaller last one.
+    """Return (bytes, count) of the full buckets that a total makes, and of the smaller last one; those
+    that there are none of are left out.
 
     >>> buckets(70e6, 25e6)
     ((25000000.0, 2), (20000000.0, 1))
@@ -362,12 +366,14 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
             bucket_bytes = DDP_BUCKET
             if sharding.optimizer:
                 bucket_bytes = max(MEGATRON_BUCKET, 1e6 * group.ranks) * shard.grad_bytes
+        # ranks that share states, and those across which shards are copied
         inner, outer = _split_replicas(config, group)
         for step in _gradient_steps(config, inner, outer):
             hides: Hiding = "nothing"
             if config.overlap.dp:
                 hides = "first forward" if step.phase == "forward" else "last backward"
-            # a bucket holds the same parameters on their way back, in the bytes of weights
+            # A bucket is given in bytes of gradients. On the way back it has the same parameters, in
+            # the bytes of weights.
             width = step.bytes_per_parameter
             for size, count in buckets(parameters * width, bucket_bytes * width / shard.grad_bytes):
                 yield Call(
@@ -541,7 +547,7 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     shape = config.shape
     layout = config.layout
     call = partial(Call, per="step", phase="update")
-    # a stage in the middle, or one with both ends, sends none
+    # a stage in the middle, or one with both the embedding and the head, sends none
     if layout.pp > 1 and shape is not None and shape.tied and stage.embedding != stage.head:
         ends = RankGroup(((2, (layout.pp - 1) * layout.group("pp").stride),))
         size = shape.vocab * shape.hidden / layout.tp * config.shard.grad_bytes
@@ -554,7 +560,8 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         yield call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, source=NORM)
 
 
-# what yields calls of a stage; callers that need some only name the parts of ALL_CALLS
+# Functions that yield calls of a stage, each counted in its unit (``Call.per``). A caller that needs
+# some calls only names parts of ALL_CALLS.
 Generators = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]
 
 MICRO_BATCH_CALLS: Generators = (layer_calls,)  # every micro-batch
@@ -571,10 +578,11 @@ def stage_calls(
     generators.
 
     Calls that differ in their number alone are merged into one; those without bytes, or of layers
-    that the stage does not have, are dropped.
+    that the stage does not have, are dropped. Of a layer that only a share of the layers recomputes
+    the calls of "again" count as that share.
     """
     m = config.micro_batches
-    times_per_step: dict[Per, int] = {
+    units: dict[Per, int] = {  # in a step
         "layer": stage.layers * m,
         "dense_layer": stage.dense_layers * m,
         "moe_layer": stage.moe_layers * m,
@@ -586,7 +594,7 @@ def stage_calls(
     merged: dict[Call, Call] = {}  # by a call without its number
     for call in chain.from_iterable(generate(config, stage) for generate in generators):
         share = recomputed_share if call.phase == "again" else 1.0
-        calls = call.calls_per_unit * times_per_step[call.per] * share
+        calls = call.calls_per_unit * units[call.per] * share
         if not calls or call.bytes <= LEAST_BYTES:
             continue
         key = call._replace(calls_per_unit=0)

@@ -178,7 +178,7 @@ class CollectiveCostCache:
         return cost
 
     def _hint(self, group: RankGroup) -> str:
-        """Return the end of an error's fix: an override with which a group would fit, or "".
+        """Return the end of an error's fix: an override with which a group may fit, or "".
 
         It is a size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice
         with its axes in another order.
@@ -188,6 +188,7 @@ class CollectiveCostCache:
         if capabilities_of(tier).axes:
             override = reordered_axes(self.fabric, group)
         else:
+            # ranks of a domain
             whole_strides = tier.endpoints // group.stride * group.stride
             if whole_strides not in (0, tier.endpoints):
                 override = f"{tier.name}.size={whole_strides}"
@@ -256,12 +257,16 @@ class CollectiveCostCache:
             parts = along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks)
             if not parts:
                 raise
-        # by axis, the groups of the job that share its links: it takes as many times the bytes
+        # By (ranks, stride) of an axis, the groups of the job that share its links: the collective on
+        # it takes as long as one of that many times the bytes.
         groups_on = dict(parts)
-        costs = []
-        for part in axis_by_axis(primitive, RankGroup(tuple(groups_on)), size):
-            costs.append(self._placed_cost(*part).scaled(groups_on[part.ranks]))
-        return _in_sequence(costs)
+        group = RankGroup(tuple(groups_on))
+        return _in_sequence(
+            [
+                self._placed_cost(*collective).scaled(groups_on[collective.ranks])
+                for collective in axis_by_axis(primitive, group, size)
+            ]
+        )
 
     def _placed_cost(self, primitive: Primitive, ranks: EvenRanks, size: float) -> CollectiveCost:
         """Price a group as the library of the fabric runs it; by the fastest algorithm where no
@@ -275,6 +280,7 @@ class CollectiveCostCache:
         if picked is not None:
             return _collective_cost(picked, picked.best, fabric, fabric.library_name)
         all_rows = price(fabric, primitive, at_least_a_byte, group, self.readings)
+        # marks the row that the library runs, if it is known to pick one of them
         (priced,) = with_library_choice((all_rows,), fabric, self.readings, required=False)
         if priced.library is None or priced.library.runs is None:
             return _collective_cost(priced, priced.best, fabric, "")
@@ -288,7 +294,7 @@ class CollectiveCostCache:
 
 
 class AxisCollective(NamedTuple):
-    """One of the collectives that run another axis by axis; ``bytes`` is M."""
+    """One of the collectives that together run a collective over several axes; ``bytes`` is M."""
 
     primitive: Primitive
     ranks: EvenRanks
@@ -300,6 +306,7 @@ def axis_by_axis(primitive: Primitive, group: RankGroup, size: float) -> list[Ax
 
     A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same
     way, an all-reduce is both; an all-to-all sends everything along each axis.
+
     A reduce-scatter of 8 MB over axes of 2 and 4 ranks is one of 8 MB over 2, then one of 4 MB
     over 4.
     """

@@ -1,6 +1,6 @@
 """Compression of a job's collectives: bytes saved, time gained, and the extra steps that it costs.
 
-:func:`times_fewer` says how many times fewer bytes a job sends, :func:`compressed` what a collective
+:func:`times_fewer` says how many times fewer bytes a job sends, :func:`compressed_times` what a collective
 then takes. :func:`gradient_compression` compares a whole step with the same step uncompressed.
 """
 
@@ -70,13 +70,17 @@ def is_compressed(compression: Compression, call: Call) -> bool:
     return call.dimension == compression.on
 
 
-def compressed(
+def compressed_times(
     collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0
 ) -> tuple[float, float]:
-    """Seconds of a compressed collective, fixed + (t - fixed)/r + overhead, and the overhead above
-    which compression does not pay.
+    """Return the seconds of a compressed collective, fixed + (t - fixed)/r + overhead, and those of
+    overhead above which compression does not pay.
 
-    ``fixed_s``: the part of t that is not bandwidth, such as latency and launch.
+    Args:
+        collective_s: t, uncompressed.
+        ratio: r, how many times fewer bytes are sent.
+        overhead_s: to compress and to decompress.
+        fixed_s: the part of t that is not bandwidth, such as latency and launch.
     """
     bandwidth_s = collective_s - fixed_s
     return fixed_s + bandwidth_s / ratio + overhead_s, bandwidth_s * (1 - 1 / ratio)
@@ -152,13 +156,16 @@ def gradient_compression(
         )
     longest = max(compressed_calls, key=lambda call: call.each_s)
     sent_ratio = times_fewer(config)
-    each_s, largest_s = compressed(
+    each_s, largest_s = compressed_times(
         longest.each_s, sent_ratio, compression.overhead_s, fixed_s=longest.cost.latency_s
     )
     break_even = 0.0
     if step.step_s:
-        network_s = plain_step.step_s - plain_step.control_s, step.step_s - step.control_s
-        break_even = break_even_extra_steps(step.control_s, *network_s)
+        break_even = break_even_extra_steps(
+            step.control_s,
+            before_s=plain_step.step_s - plain_step.control_s,
+            after_s=step.step_s - step.control_s,
+        )
     return GradientCompression(
         given=compression,
         ratio=ratio_of(compression),

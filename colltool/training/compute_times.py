@@ -3,6 +3,10 @@ layers (:func:`layer_times`) and of its embedding and head.
 
 The operations of a layer take what a roofline says (:mod:`roofline`), and what is recomputed runs
 again; or the job gives the times itself. :mod:`step_time` and :mod:`overlap` put calls under them.
+
+A layer has up to four kinds of kernels, the fields of :class:`LayerTimes`; each has times forward,
+backward and again. An :class:`operations.Operation` is a part of a layer, such as attention; its
+``share`` is how many of it the mean layer has.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from colltool.training.roofline import (
     attention_core_s,
     gemm_s,
     moved_s,
-    power_limited,
+    power_limit_factor,
 )
 from colltool.training.stack import Stack
 from colltool.training.strategies import Recomputation
@@ -54,14 +58,15 @@ ELEMENTWISE_SHARE = {
     "shared_experts": 0.2,
     "layernorm": 0.3,
 }
-# the operation without which a layer does not have a module; all layers have the modules that are not
-# here
+# the operation of a layer that has a module; modules that are not here are in all layers
 OPERATION_OF_MODULE = {
     "mlp": "ffn",
     "moe": "experts",
     "moe_act": "experts",
     "shared_experts": "shared expert",
 }
+# share of the host's time for a layer that is forward; measured on one H100 SXM, torch 2.11, 2026-11
+HOST_FORWARD = 0.45
 # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
 SCORE_MOVES = 5
 
@@ -116,7 +121,8 @@ class LayerTimes(NamedTuple):
         return LayerTimes(*(part.scaled(factor) for part in self))
 
     def mean_with_recomputed(self, share: float) -> LayerTimes:
-        """The mean layer, where a share of the layers is computed again and this is one of them."""
+        """Return the mean of a stage's layers, of which a share is computed again as this one is and
+        the others are not."""
         if share == 1:
             return self
         return LayerTimes(*(part._replace(again_s=share * part.again_s) for part in self))
@@ -178,11 +184,12 @@ def _stage_from_given_times(
     # half of backward is taken as weight gradients: those of inputs are GEMMs of the same size
     given_once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
     if not given.per_layer:
+        # without layers and ends
         return StageTimes(stage, None, None, Times(), given_once.scaled(1 / config.micro_batches))
     if config.recomputation.layers:
         share = config.recomputation.share(stage.layers)
         given_once = given_once.plus(Times(again_s=share * given.forward_s))
-    layer = LayerTimes(given_once, Times(), Times())
+    layer = LayerTimes(given_once, Times(), Times())  # as if all were GEMMs
     moe = layer if stage.moe_layers else None
     return StageTimes(stage, layer, moe, Times(), layer.all.scaled(stage.layers))
 
@@ -200,14 +207,11 @@ def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     return times
 
 
-# share of the host's time for a layer that is forward; measured on one H100 SXM, torch 2.11, 2026-11
-HOST_FORWARD = 0.45
-
-
 def _host_waits(config: ParallelConfig, stage: PipelineStage, kernels: Times) -> Times:
     """Seconds of a micro-batch in which a device waits for its host to launch kernels.
 
-    The host runs ahead of the device, so only what a whole pass takes longer on the host counts.
+    The host runs ahead of the device, so only what a whole micro-batch takes longer on the host
+    counts, not each kernel's wait.
     """
     if config.stack is None:
         return Times()
@@ -219,8 +223,8 @@ def _host_waits(config: ParallelConfig, stage: PipelineStage, kernels: Times) ->
 
 
 def _casts(config: ParallelConfig, parameters: RankParameters, roofline: Roofline) -> Times:
-    """Seconds of the casts of weights from 32 bits, and of gradients back, in a micro-batch; none
-    where weights are not kept in 32 bits.
+    """Times of the casts of weights from 32 bits, and of gradients back, in a micro-batch; none where
+    weights are not kept in 32 bits.
 
     Half of the bytes are moved each way; recomputation casts again, and where gradients accumulate
     over micro-batches they are read and written once more.
@@ -248,8 +252,9 @@ def _layer_times(
     experts: bool,
     lora: int,
 ) -> LayerTimes:
-    """Model the times of a layer by the roofline of its operations."""
-    layer, power_factor = _computed_once(shape, cut, roofline, experts, lora)
+    """Return the times of a layer by the roofline of its operations, with what is recomputed; without
+    casts."""
+    layer, power_factor = _without_recomputation(shape, cut, roofline, experts, lora)
     operations = layer_operations(shape, cut, experts=experts)
     if recompute.layers:
         return _with_layer_again(layer, operations, roofline, power_factor)
@@ -257,11 +262,14 @@ def _layer_times(
 
 
 @lru_cache(maxsize=4096)
-def _computed_once(
+def _without_recomputation(
     shape: Shape, cut: LayerCut, roofline: Roofline, experts: bool, lora: int
 ) -> tuple[LayerTimes, float]:
     """Return the times of a layer without recomputation, and how many times as long its GEMMs take
-    in it as they would alone, by the device's power limit."""
+    in it as they would alone, by the device's power limit.
+
+    ``lora`` is the rank of adapters, with which the other matrices are frozen; 0 without.
+    """
     operations = layer_operations(shape, cut, experts=experts)
     stack = roofline.stack
     gemms = core = experts_times = Times()
@@ -277,11 +285,13 @@ def _computed_once(
         adapter_times = _gemm_times(adapters(operations, lora), roofline)
         gemms = _without_weight_gradients(gemms).plus(adapter_times)
         experts_times = _without_weight_gradients(experts_times)
-    moved = moved_s(_elements_moved(shape, cut, operations, stack) * cut.activation_bytes, roofline)
-    elementwise = Times(moved, stack.backward_elementwise * moved)
+    forward_s = moved_s(
+        _elements_moved(shape, cut, operations, stack) * cut.activation_bytes, roofline
+    )
+    elementwise = Times(forward_s, stack.backward_elementwise * forward_s)
     routing = routing_times(operations, cut.activation_bytes, roofline)
     others_s = core.total_s + elementwise.total_s + routing.total_s
-    power_factor = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
+    power_factor = power_limit_factor(gemms.total_s + experts_times.total_s, others_s, roofline)
     if power_factor != 1:
         gemms = gemms.scaled(power_factor)
         experts_times = experts_times.scaled(power_factor)
@@ -307,8 +317,8 @@ def _elements_moved(
 def routing_times(
     operations: Sequence[Operation], activation_bytes: float, roofline: Roofline
 ) -> Times:
-    """Times of sorting tokens by expert and back, and of what routing takes beside its kernels; none
-    of a layer without experts."""
+    """Times of sorting tokens by expert and back, and of what routing takes beside its kernels; no
+    seconds for a layer without experts."""
     stack = roofline.stack
     routing = Times()
     for operation in operations:
@@ -352,7 +362,7 @@ def _with_modules_again(
     gemms, core, elementwise, experts = times
     if recompute.core:
         core = core._replace(again_s=core.forward_s)
-    if recompute.operation("experts"):
+    if recompute.reruns("experts"):
         experts = experts._replace(again_s=experts.forward_s)
     return LayerTimes(
         gemms._replace(again_s=gemms_s),
@@ -371,7 +381,7 @@ def _gemms_again_s(
         repeated: tuple[Gemm, ...] = ()
         if operation.name == "experts":
             pass  # their time is apart, in ``LayerTimes.experts``
-        elif recompute.operation(operation.name):
+        elif recompute.reruns(operation.name):
             repeated = _needed_again(operation, roofline)
         elif "mla_up_proj" in recompute.modules:
             repeated = operation.up_gemms
@@ -384,7 +394,7 @@ def _elementwise_share_again(operations: Sequence[Operation], recompute: Recompu
     share = 0.0
     names = [operation.name for operation in operations]
     for module in recompute.modules:
-        # every layer has norms
+        # every layer has the operation "norms"
         if OPERATION_OF_MODULE.get(module, "norms") in names:
             share += ELEMENTWISE_SHARE.get(module, 0.0)
     return min(1.0, share)
@@ -472,5 +482,5 @@ def head_times(config: ParallelConfig) -> tuple[Times, Times]:
     if config.lora:
         head = _without_weight_gradients(head)
     loss_s = moved_s(roofline.stack.loss_moves * config.tokens * vocab, roofline)
-    head = head.scaled(power_limited(head.total_s, 2 * loss_s, roofline))
+    head = head.scaled(power_limit_factor(head.total_s, 2 * loss_s, roofline))
     return head, Times(loss_s, loss_s)

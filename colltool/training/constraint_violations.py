@@ -2,7 +2,8 @@
 
 :func:`constraint_violations` checks job files and every candidate of a search. It runs a generator
 for each part of the job, which yields nothing where all is well: first what holds for any job, then
-what needs a model, then what needs its shape. Overlap that fits together but hides nothing is in
+what needs a model, then what needs its shape. "Check" in their docstrings means to yield a
+:class:`Violation` where it is not so. Overlap that fits together but hides nothing is in
 :mod:`colltool.training.overlap_violations`.
 """
 
@@ -99,7 +100,8 @@ _NEEDS_OF_SHAPE = {
 def _missing_shape_violations(
     config: ParallelConfig, model: TransformerModel
 ) -> Iterator[Violation]:
-    """Refuse what a job cannot do with a model of which only the size is known."""
+    """Check that a job whose model has a size only needs no more of it: no dimension of
+    :data:`_NEEDS_OF_SHAPE`, and given times of compute."""
     for name, needed in _NEEDS_OF_SHAPE.items():
         size = getattr(config.layout, name)
         if size > 1:
@@ -119,7 +121,7 @@ def _missing_shape_violations(
 
 
 def _etp_without_experts(etp: int) -> Iterator[Violation]:
-    """Check the etp of a model without experts."""
+    """Check that etp is 1, in a model without experts."""
     if etp > 1:
         yield Violation(
             ("layout", "etp"),
@@ -129,7 +131,8 @@ def _etp_without_experts(etp: int) -> Iterator[Violation]:
 
 
 def _mixer_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    """Refuse what is modelled only of models with the same attention in every layer."""
+    """Check that a job has neither context parallelism nor adapters, unless all layers of its model
+    have the same attention: both are modelled for that alone."""
     # empty where all layers have the same attention
     if not shape.mixers:
         return
@@ -236,7 +239,7 @@ def _expert_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violati
         what = (
             f"ep x etp = {width} does not divide the {stage_ranks} ranks of a stage (tp x cp x dp)"
         )
-        # what divides both the experts and the ranks
+        # each ep that divides both the experts and the ranks over etp
         common = gcd(moe.experts, stage_ranks // layout.etp)
         fits = [str(ep) for ep in range(1, moe.experts + 1) if common % ep == 0]
         yield Violation(path, what, f"ep: {', '.join(fits)}")
@@ -251,7 +254,8 @@ def _expert_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violati
 
 
 def _stage_violations(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
-    """Check that stages have all layers of the model, and a layer for each chunk."""
+    """Check that the stages have all layers of the model, and each chunk a layer, the embedding or
+    the head."""
     layout = config.layout
     if layout.stages:
         yield from _listed_stage_violations(layout, model)
@@ -279,7 +283,7 @@ def _stage_violations(config: ParallelConfig, model: TransformerModel) -> Iterat
 def _listed_stage_violations(
     layout: ParallelLayout, model: TransformerModel
 ) -> Iterator[Violation]:
-    """Check the layers of stages that a job lists itself."""
+    """The same for stages whose layers a job lists itself."""
     stages = layout.stages
     fewest = min(layout.stages)
     if len(stages) != layout.pp or sum(stages) != model.layers:
@@ -341,7 +345,7 @@ def _shard_violations(config: ParallelConfig) -> Iterator[Violation]:
     layout = config.layout
     shard = config.shard
     if layout.cp > 1 and layout.pp > 1:
-        # where the two stand in the order of ranks
+        # where the two stand in the order of ranks, the one further in first
         first, last = sorted(map(layout.order.index, ("cp", "dp")))
         if "pp" in layout.order[first:last]:
             yield Violation(

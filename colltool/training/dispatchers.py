@@ -158,15 +158,15 @@ def exchange_cost(
     nodes = max(1, group.ranks // inner)
     dispatcher = dispatcher_of(layout, costs.fabric)
     if dispatcher is None:
-        return plain.scaled(_once_a_node(layout, moe, inner))
+        return plain.scaled(_share_once_a_node(layout, moe, inner))
     for problem in dispatcher_violations(config, costs):
         raise ColltoolError(problem.what, argument="job_overrides", fix=problem.fix)
     if not dispatcher.forwards:
-        return _crowded(plain, costs.fabric, nodes, size)
-    return _forwarded(dispatcher, config, costs, plain, inner, size)
+        return _cost_on_crowded_network(plain, costs.fabric, nodes, size)
+    return _forwarding_cost(dispatcher, config, costs, plain, inner, size)
 
 
-def _forwarded(
+def _forwarding_cost(
     dispatcher: Dispatcher,
     config: ParallelConfig,
     costs: CollectiveCostCache,
@@ -188,7 +188,9 @@ def _forwarded(
     within_s = size * (inner - 1) / inner / _FORWARDED_BPS
     if nodes == 1:
         # NCCL's kernels reach no more of NVLink than these
-        return _started(dispatcher, nodes, plain, (plain,), max(plain.bandwidth_s, within_s))
+        return _cost_after_startup(
+            dispatcher, nodes, plain, (plain,), max(plain.bandwidth_s, within_s)
+        )
     inside, across = split_group(group, inner)
     copies_sent = node_copies(nodes, moe)
     sent_bytes = size / copies(layout, moe) * copies_sent
@@ -203,10 +205,10 @@ def _forwarded(
         tokens = config.tokens / (layout.tp if layout.sp else 1)
         messages = tokens * copies_sent * (nodes - 1) / nodes
         moved_s = max(moved_s, messages / dispatcher.messages_per_s)
-    return _started(dispatcher, nodes, plain, parts, moved_s)
+    return _cost_after_startup(dispatcher, nodes, plain, parts, moved_s)
 
 
-def _once_a_node(layout: ParallelLayout, moe: Moe, inner: int) -> float:
+def _share_once_a_node(layout: ParallelLayout, moe: Moe, inner: int) -> float:
     """Share of a deduplicated all-to-all's bytes that cross, where a token crosses once a node and
     not once a rank; ``inner``: members of the exchange in a node."""
     # a rank a node, or one node
@@ -215,9 +217,11 @@ def _once_a_node(layout: ParallelLayout, moe: Moe, inner: int) -> float:
     return rank_copies(layout.ep // inner, moe) / rank_copies(layout.ep, moe)
 
 
-def _crowded(plain: CollectiveCost, fabric: Fabric, nodes: int, size: float) -> CollectiveCost:
-    """NCCL's all-to-all as it is priced, but on EFA at most at the rate of jobs between several
-    nodes."""
+def _cost_on_crowded_network(
+    plain: CollectiveCost, fabric: Fabric, nodes: int, size: float
+) -> CollectiveCost:
+    """Return the price of NCCL's all-to-all, at the rate that jobs between several nodes reach on EFA
+    where that takes longer."""
     if nodes < _FEWEST_CROWDED or _network(fabric) != "efa":
         return plain
     least_s = size * (nodes - 1) / nodes / _CROWDED_BPS
@@ -226,7 +230,7 @@ def _crowded(plain: CollectiveCost, fabric: Fabric, nodes: int, size: float) -> 
     return plain.scaled(least_s / plain.bandwidth_s)
 
 
-def _started(
+def _cost_after_startup(
     dispatcher: Dispatcher,
     nodes: int,
     plain: CollectiveCost,
@@ -276,7 +280,8 @@ def _members_of_node(fabric: Fabric, cost: CollectiveCost) -> int:
 def dispatcher_violations(
     config: ParallelConfig, costs: CollectiveCostCache
 ) -> Iterator[Violation]:
-    """Yield why the named dispatcher of a layout does not run on a fabric, with what does."""
+    """Yield why the dispatcher that a layout names does not run on a fabric, and as the fix which do;
+    nothing where it names none, or where tokens stay on their rank."""
     layout = config.layout
     if layout.dispatcher is None or layout.ep == 1:
         return
@@ -297,26 +302,26 @@ def dispatchers_here(layout: ParallelLayout, fabric: Fabric, inner: int) -> list
 
 
 def faster_dispatchers(
-    config: ParallelConfig, fabric: Fabric, now: CollectiveCost, size: float
+    config: ParallelConfig, fabric: Fabric, current: CollectiveCost, size: float
 ) -> list[Dispatcher]:
-    """Return the dispatchers that send a layout's tokens faster than now by more than the error of
-    their prices.
+    """Return the dispatchers that send a layout's tokens faster than its own does, by more than the
+    error of their prices.
 
-    ``now``: the cost of a dispatch whose send buffer has ``size`` bytes.
+    ``current``: the cost of a dispatch whose send buffer has ``size`` bytes.
     """
     layout = config.layout
     moe = config.known_moe
     costs = CollectiveCostCache(fabric)
     faster = []
     token_bytes = size / copies(layout, moe)
-    for known in dispatchers_here(layout, fabric, _members_of_node(fabric, now)):
+    for known in dispatchers_here(layout, fabric, _members_of_node(fabric, current)):
         # all tokens to all ranks: never less than what the others send
         if known.copies == "all":
             continue
         changed = layout._replace(dispatcher=known.name, deduplicate=False)
         buffer_bytes = token_bytes * copies(changed, moe)
         each_s = exchange_cost(config._replace(layout=changed), costs, buffer_bytes).each_s
-        if (1 + _ERROR) * each_s < now.each_s:
+        if (1 + _ERROR) * each_s < current.each_s:
             faster.append(known)
     return faster
 

@@ -6,6 +6,9 @@ least lower bound is taken apart next.
 _LayerSplit   layouts that split a layer alike, with one recomputation
 _Shardings    of these, layouts of the same sizes, which differ in sharding only
 _Unexplored   either of them, with the lower bound of its steps
+
+What is searched is a :class:`SearchRequest`, whose ``space`` makes layouts of sizes; what fits and
+what it takes say :mod:`layout_prices`, as for a search of all layouts.
 """
 
 from __future__ import annotations
@@ -48,10 +51,12 @@ from colltool.training.pipeline_stages import (
 from colltool.training.plan import rates
 from colltool.training.search_request import Progress, SearchRequest, search_request
 from colltool.training.search_space import Sizes
-from colltool.training.step_time import compute_pass, fixed_and_jitter, micro_batch_pass
+from colltool.training.stage_step import compute_pass, micro_batch_pass
+from colltool.training.step_time import fixed_and_jitter
 from colltool.training.strategies import PipelinePlace, PipelineSchedule
 
-# above the shardings and recomputations of any layout, so that sizes in order have numbers in order
+# More than the shardings and recomputations of any sizes. The number of a layout is that of its sizes
+# times this, plus its place among them, so layouts are numbered in the order of the search.
 MOST_VARIANTS = 1024
 
 
@@ -71,7 +76,7 @@ def fastest_layout(
     prices = LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     priced = _BestFirst(request, prices).priced(running_watch())
     if not priced:
-        # it refuses, with all reasons
+        # it raises, with all reasons why none fits
         result = search(job, fabric, ranks, top=1, readings=readings)
         return FastestLayout(result.best.choice, result.values)
     best = min(priced)
@@ -83,7 +88,7 @@ def fastest_layout(
 class _Shardings(NamedTuple):
     """Layouts that differ in sharding only."""
 
-    number: int  # of their sizes, in the order of the search
+    number: int  # index of their sizes in the order of the search
     sizes: Sizes
     recompute: Recomputed  # that all of them have
 
@@ -92,16 +97,16 @@ class _LayerSplit(NamedTuple):
     """Layouts that split a layer alike, with one recomputation: of the same tp, cp, ep and
     micro-batch."""
 
-    single_stage: ParallelConfig  # the one without a pipeline, whose bound holds for all
-    alternatives: list[_Shardings]
+    single_stage: ParallelConfig  # the one without a pipeline: bounds follow from its micro-batch
+    alternatives: list[_Shardings]  # for each of the sizes that may fit
 
 
 class _Unexplored(NamedTuple):
     """What may hold the fastest layout, with a lower bound of its steps; the least bound compares as
     smaller."""
 
-    least_s: float  # no step of it is shorter
-    order: int  # decides between equal bounds, as layouts do not compare
+    bound_s: float  # no step of it is shorter
+    order: int  # counts what was found before it; decides between equal bounds, as layouts do not compare
     layouts: _LayerSplit | _Shardings
 
 
@@ -127,7 +132,7 @@ class _BestFirst:
         # hides in some layouts only
         hides_by_key = overlap.tp or overlap.cp or overlap.ep or overlap.dp or overlap.pp
         self._same_calls = (
-            draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not hides_by_key
+            draft.layout.order[-1] == "pp" and draft.pipeline.is_default and not hides_by_key
         )
         # each worked out once: by (pp, virtual), by (tp, ep, stage), and by (replicas, pp up to 2,
         # whether gradients are kept)
@@ -140,18 +145,18 @@ class _BestFirst:
         where none fits. ``watch`` is told how many splits of how many were taken apart."""
         splits = self._splits()
         order = count()
-        left: list[_Unexplored] = []  # a heap
+        unexplored: list[_Unexplored] = []  # a heap, the least bound first
         for split in splits:
             compute_s = self._compute_s(split.single_stage)
-            least_s = min(
-                self._least_s(shardings.sizes, compute_s) for shardings in split.alternatives
+            bound_s = min(
+                self._bound_s(shardings.sizes, compute_s) for shardings in split.alternatives
             )
-            heappush(left, _Unexplored(least_s, next(order), split))
-        limit = StepLimit(1, tie=0.0)
-        opened = 0
+            heappush(unexplored, _Unexplored(bound_s, next(order), split))
+        limit = StepLimit(1, tie=0.0)  # the fastest step so far
+        opened = 0  # splits that were taken apart
         priced: list[LayoutFigures] = []
-        while left and left[0].least_s <= limit.step_s:
-            layouts = heappop(left).layouts
+        while unexplored and unexplored[0].bound_s <= limit.step_s:
+            layouts = heappop(unexplored).layouts
             if isinstance(layouts, _Shardings):
                 priced += self._priced_shardings(layouts, limit)
                 continue
@@ -160,16 +165,18 @@ class _BestFirst:
             opened += 1
             with_calls_s = self._with_calls_s(layouts.single_stage)
             for shardings in layouts.alternatives:
-                least_s = self._least_s(shardings.sizes, with_calls_s)
-                heappush(left, _Unexplored(least_s, next(order), shardings))
+                bound_s = self._bound_s(shardings.sizes, with_calls_s)
+                heappush(unexplored, _Unexplored(bound_s, next(order), shardings))
         return priced
 
     def _priced_shardings(self, shardings: _Shardings, limit: StepLimit) -> Iterator[LayoutFigures]:
-        """Yield the layouts of sizes that fit, unless they take longer than the limit."""
+        """Yield the layouts that fit, but those that take longer than the limit or have no place on
+        the fabric. ``limit`` falls to the fastest of them."""
         base_layout = self._space.base_layout(shardings.sizes)
         if base_layout is None:
             return
         base, plain = base_layout
+        # all shardings and recomputations of the sizes, of which one recomputation is meant here
         for place, config in enumerate(self._space.variants(base)):
             if config.recompute == shardings.recompute and self._fitting.fits(config):
                 layout = FittingLayout(shardings.number * MOST_VARIANTS + place, config, plain)
@@ -180,6 +187,7 @@ class _BestFirst:
 
     def _splits(self) -> list[_LayerSplit]:
         """Return all sizes that may fit, by how they split a layer and what is recomputed."""
+        # by the sizes without a pipeline: (index, sizes) of all that split a layer like them
         by_split: dict[Sizes, list[tuple[int, Sizes]]] = {}
         for number, sizes in enumerate(self._request.sizes):
             single_stage = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
@@ -190,35 +198,38 @@ class _BestFirst:
             for recompute in self._space.recomputes:
                 config = unsharded._replace(recompute=recompute)
                 layer_bytes = least_layer_bytes(config)
-                alternatives = []
-                for number, sizes in alike:
-                    if self._may_fit(config, sizes, layer_bytes):
-                        alternatives.append(_Shardings(number, sizes, recompute))
+                alternatives = [
+                    _Shardings(number, sizes, recompute)
+                    for number, sizes in alike
+                    if self._may_fit(config, sizes, layer_bytes)
+                ]
                 if alternatives:
                     splits.append(_LayerSplit(config, alternatives))
         return splits
 
-    def _least_s(self, sizes: Sizes, model_s: float) -> float:
-        """The lower bound of a step whose stages all take the mean of what the whole model takes
-        for a micro-batch, W: m W/p + (W - W/p)/v, with what is fixed and jitters on top.
+    def _bound_s(self, sizes: Sizes, model_s: float) -> float:
+        """Return a lower bound of a step, from the seconds W of a micro-batch on the whole model,
+        ``model_s``: m W/p + (W - W/p)/v, with the fixed time and jitter on top.
 
-        The slowest stage of any split takes the mean or more, and what it takes more counts m times
-        in the passes and at most once less in the bubble of the others.
+        That is the step of a pipeline whose stages all take the mean, W/p. With other stages the
+        slowest takes more, which counts m times in its passes and is missing at most once in the
+        bubble, the time of the others. The bubble is left out of schedules that may have none.
         """
         draft = self._request.job.draft
         mean_s = model_s / sizes.pp
         passes_s = mean_s * self._micro_batches(sizes)
-        if draft.pipeline.from_layout:
+        if draft.pipeline.is_default:
             passes_s += (model_s - mean_s) / sizes.virtual
         return (1 + self._jitter) * (passes_s + self._fixed_s)
 
     def _compute_s(self, single_stage: ParallelConfig) -> float:
-        """Seconds of compute of a micro-batch on a single stage; 0 where it cannot be told."""
+        """Seconds of compute of a micro-batch on a single stage; 0, a bound of any, where that is
+        not known."""
         (stage,) = pipeline_stages(single_stage)
         try:
             return compute_pass(stage_times(single_stage, stage)).total_s
         except ColltoolError:
-            return 0.0  # what the device cannot do is refused as a layout
+            return 0.0  # what the device cannot do is refused when a layout is priced
 
     def _with_calls_s(self, single_stage: ParallelConfig) -> float:
         """Seconds of a micro-batch on a single stage with the calls of its layers, where other stages
@@ -228,16 +239,19 @@ class _BestFirst:
             try:
                 return micro_batch_pass(single_stage, stage, self._prices.costs).total_s
             except ColltoolError:
-                pass  # what cannot be placed is refused as a layout
+                pass  # what cannot be placed is refused when a layout is priced
         return self._compute_s(single_stage)
 
     def _may_fit(
         self, single_stage: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
     ) -> bool:
-        """Whether what the first stage keeps and its states fit, in the sharding with the fewest.
+        """Whether the activations and states of the first stage fit, in the sharding that keeps the
+        fewest bytes; where they do not, no layout of these sizes fits.
 
-        Both are there at once, whatever else is; no layout takes less than its first stage.
-        ``layer_bytes``: what a micro-batch keeps of a layer without and with experts.
+        Args:
+            single_stage: the same split of a layer without a pipeline.
+            sizes: the sizes of the layout.
+            layer_bytes: activations of a micro-batch in a layer (without experts, with experts).
         """
         schedule, stage = self._first_stage(sizes)
         m = self._micro_batches(sizes)
@@ -266,7 +280,8 @@ class _BestFirst:
         return max(1, self._request.job.draft.global_batch // (sizes.dp * sizes.micro))
 
     def _first_stage(self, sizes: Sizes) -> tuple[PipelineSchedule, PipelineStage]:
-        """Return the first stage, which keeps the most micro-batches, and its schedule."""
+        """Return the schedule of a layout of these sizes and its first stage, which keeps the most
+        micro-batches."""
         key = sizes.pp, sizes.virtual
         if key not in self._first_stages:
             config = self._space.config(sizes)
@@ -274,10 +289,14 @@ class _BestFirst:
         return self._first_stages[key]
 
     def _state_bytes(self, replicas: int, pp: int, micro_batches: int) -> float:
-        """Bytes a parameter in the sharding with the fewest; gradients of a single micro-batch may
-        come once activations are gone, and adapters have states of their own."""
+        """Bytes of states a parameter, in the sharding with the fewest over so many replicas.
+
+        Gradients count where there are several micro-batches: those of a single one may come once
+        activations are gone. Of a model with adapters only weights count, as only adapters have
+        gradients and optimizer states.
+        """
         draft = self._request.job.draft
-        pp = min(pp, 2)  # any pipeline allows the same shardings
+        pp = min(pp, 2)  # all pipelines allow the same shardings, so 2 stands for any
         keeps_gradients = micro_batches > 1
         key = replicas, pp, keeps_gradients
         if key not in self._least_states:

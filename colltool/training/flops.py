@@ -60,7 +60,7 @@ def _flops_again(operation: Operation, config: ParallelConfig) -> float:
     flops = 0.0
     if recompute.core:
         flops += operation.causal_flops
-    if recompute.operation(operation.name):
+    if recompute.reruns(operation.name):
         flops += sum(gemm.flops for gemm in operation.gemms)
     elif "mla_up_proj" in recompute.modules:
         flops += sum(gemm.flops for gemm in operation.up_gemms)

@@ -60,13 +60,15 @@ class Job:
     name: str
     description: str
     draft: ParallelConfig  # as the file says: dp is 0 where it follows from the ranks
-    energy: bool  # whether a plan counts it
+    energy: bool  # whether a plan counts the energy of communication
     steps: int | None  # of the whole run
     measured_step_s: float | None  # None where nothing was measured
     measured_memory_bytes: float | None  # of a rank
     overrides: tuple[tuple[str, str], ...]  # (key, value) that it was read with
     model_name: str  # empty without a model
-    device_from: str  # "job", "default" of a shipped job, "fabric", or ""
+    # who names the device: "job" (its author), "default" (a shipped job's file, so that a fabric's comes
+    # first), "fabric"; "" where none does
+    device_from: str
     shipped: bool = False
     drafted: bool = False  # made from a model alone: its layout is searched
     folder: Path = field(default=Path(), repr=False, compare=False)  # for files that it names
@@ -122,7 +124,7 @@ class Job:
         if total < 1:
             raise no_ranks(total, replica_ranks)
         config = self.draft._replace(layout=layout._replace(dp=total // replica_ranks))
-        # the first kind that there is: the others may follow from it
+        # the first kind of violations that there is: later ones may follow from it
         violations = (
             self._unfilled_ranks(replica_ranks, total)
             or constraint_violations(config)
@@ -210,7 +212,8 @@ class Job:
 
 
 def _plain_group(group: str | RanksFile, config: ParallelConfig) -> tuple[str, RankGroup]:
-    """Return the name and the ranks of a group that a job names or writes out."""
+    """Return the dimension's name, "all" or "group", and the ranks of a group that a job names or
+    writes out."""
     if not isinstance(group, str):
         return "group", RankGroup(((group.ranks, group.stride),))
     if group == "all":

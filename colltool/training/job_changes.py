@@ -2,7 +2,8 @@
 
 :func:`job_changes` yields those for a use; :mod:`proposals` prices them and keeps what gains. Each
 function under ``@proposal`` yields some changes for a job as it is (:class:`Situation`), unpriced and
-not yet checked; its name is the code of the proposal. The functions stand in the order in which
+not yet checked; its name is the code of the proposal, its arguments what it is for ("time",
+"memory") and ``parts`` of the step of which one has to be exposed. The functions stand in the order in which
 changes are tried, those that cost least time first. Last in the file are the changes of sizes, with
 what they share (:func:`_resized`), and those of calls that a job lists itself.
 """
@@ -41,11 +42,11 @@ from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
 # share of the step: smaller gains are not listed, and shorter exposed parts not worked on
 LEAST_GAIN = 1e-3
-BUCKET_FACTOR = 4  # larger buckets have so many times the bytes of now, smaller ones so many fewer
+BUCKET_FACTOR = 4  # larger buckets have so many times the bytes of now, smaller ones one part in 4
 SCALED_ELEMENTS = 128  # elements of a compressed gradient that share a scale
 # dimensions of calls whose groups lie along another dimension of the layout
 _AXIS_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
-# what ``overlap.KEY: true`` of a job file means, where that is not the value True
+# value of ``ParallelConfig.overlap`` that ``overlap.KEY: true`` of a job file means, where not True
 _WAY_TO_HIDE = {"tp": "split", "ep": "batch"}
 # dimensions whose calls sum gradients
 _GRADIENTS = ("dp", "expert dp")
@@ -60,7 +61,7 @@ class Change(NamedTuple):
     label: Remark  # the change in words
     values: dict[str, str]  # keys and values as ``--job-set`` takes them
     setup: ParallelConfig  # the job with them
-    plain: tuple[PlainCall, ...] | None = None  # the calls that the job lists, where they change
+    plain: tuple[PlainCall, ...] | None = None  # the calls that the job lists; None: as they were
 
 
 class Situation(NamedTuple):
@@ -99,7 +100,8 @@ class Situation(NamedTuple):
         return {part.name: part.exposed_s for part in self.step.parts}
 
     def waits_for(self, *parts: str) -> bool:
-        """Whether the step waits for these parts long enough to gain from less of them."""
+        """Whether the step waits for these parts, by their names in ``TrainingStep.parts``, long
+        enough to gain from less of them."""
         exposed = self.exposed_s
         exposed_s = sum(exposed.get(part, 0.0) for part in parts)
         return exposed_s > LEAST_GAIN * self.step.step_s
@@ -107,8 +109,13 @@ class Situation(NamedTuple):
     def change(
         self, label: Remark, values: Mapping[str, Any], setup: ParallelConfig | None = None
     ) -> Change:
-        """Return a change by its values, by key as :func:`with_values` takes them; ``setup`` where
-        that does not follow from them alone."""
+        """Return a change of the job.
+
+        Args:
+            label: the change in words.
+            values: values by key, such as ``layout.tp``, as :func:`with_values` takes them.
+            setup: the job with the change, where that does not follow from the values alone.
+        """
         texts = {key: _written(value) for key, value in values.items()}
         if setup is None:
             setup = with_values(self.config, values)
@@ -190,10 +197,10 @@ def _split_tokens(config: ParallelConfig) -> dict[str, object]:
 @proposal("time")
 def less_recomputation(current: Situation) -> Changes:
     """Keep more activations, and recompute less."""
-    now = current.config.recomputation
+    recomputation = current.config.recomputation
     for name, row in RECOMPUTATIONS.items():
         # two booleans: nothing recomputed counts 0, attention's core 1, whole layers 2
-        if row.whole and row.core + row.layers < now.core + now.layers:
+        if row.whole and row.core + row.layers < recomputation.core + recomputation.layers:
             yield current.change(remark("recompute", recompute=name), {"recompute": name})
 
 
@@ -253,6 +260,7 @@ def hidden_calls(current: Situation) -> Changes:
     of ring attention under attention."""
     layout = current.config.layout
     overlap = current.config.overlap
+    # by key of ``overlap``: whether its calls could hide, and do not yet
     possible = {
         "tp": layout.tp > 1 and layout.sp and overlap.tp != "split",
         "dp": not overlap.dp,
@@ -260,10 +268,10 @@ def hidden_calls(current: Situation) -> Changes:
         "cp": not overlap.cp and layout.cp_mode == "ring",
         "ep": not overlap.ep and current.config.micro_batches > 1,
     }
-    for key, hides in possible.items():
+    for key, may_hide in possible.items():
         parts = _GRADIENTS if key == "dp" else (key,)
-        if hides and current.waits_for(*parts):
-            # as of a job file that has the key
+        if may_hide and current.waits_for(*parts):
+            # as of a job file that has the key: what is requested is refused where it cannot be
             setup = with_values(
                 current.config,
                 {
@@ -280,7 +288,7 @@ def other_buckets(current: Situation) -> Changes:
     shorter."""
     if current.config.shard.shards_weights:
         return
-    once_a_step = [call.call for call in current.step.last.sent if call.call.per == "step"]
+    once_a_step = [call.call for call in current.step.longest_tail.sent if call.call.per == "step"]
     largest = max((call.bytes for call in once_a_step if call.dimension == "dp"), default=0.0)
     buckets = (("larger", BUCKET_FACTOR * largest), ("smaller", largest / BUCKET_FACTOR))
     for word, bucket_bytes in buckets:
@@ -325,8 +333,8 @@ def tensor_groups_inside_a_domain(current: Situation) -> Changes:
     """Keep tensor parallelism inside the innermost domain, with more replicas."""
     layout = current.config.layout
     domain = current.fabric.tiers[0]
-    factor, uneven = divmod(layout.tp, domain.endpoints)
-    if factor > 1 and not uneven and layout.order[0] == "tp":
+    domains, left_over = divmod(layout.tp, domain.endpoints)
+    if domains > 1 and not left_over and layout.order[0] == "tp":
         for change in _resized(current, "tp", domain.endpoints):
             yield change._replace(label=remark("tp_inside_tier", tier=domain.name))
 
@@ -408,7 +416,7 @@ def more_chunks(current: Situation) -> Changes:
     """Take the next number of chunks that a search tries."""
     layout = current.config.layout
     model = current.config.model
-    if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
+    if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.is_default:
         return
     for chunks in chunk_counts(model.layers, layout.pp):
         if chunks > layout.virtual:
@@ -426,7 +434,8 @@ def more_chunks(current: Situation) -> Changes:
 def weight_gradients_in_the_bubble(current: Situation) -> Changes:
     """Compute weight gradients in the bubble of the pipeline."""
     layout = current.config.layout
-    split = current.config.pipeline.split  # the schedule that does; None where there is none
+    # the schedule that does; None where there is none
+    split = current.config.pipeline.split_schedule
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
         yield current.change(
             remark("split_weight_gradients", schedule=split.upper()), {"schedule": split}
@@ -478,8 +487,9 @@ def _twice_and_half(size: int) -> list[int]:
 def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None = None) -> Changes:
     """Yield the job with another size of a dimension, if that fills the ranks; dp follows.
 
-    Experts stay cut as a job file without ``etp`` has it, where they are, and chunks of a stage keep
-    their layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
+    Nothing for experts without experts, nor for context groups whose ranks would have too few tokens.
+    A default etp stays the default one, and chunks keep their number of layers. With another tp
+    sequence parallelism is as before, or as ``sp`` says.
     """
     job = current.job
     config = current.config
@@ -497,7 +507,7 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
         layout = _with_tensor_groups(config, layout, sp)
     if dimension == "pp":
         layout = _with_chunks(config.layout, layout)
-        if config.pipeline.from_layout:
+        if config.pipeline.is_default:
             schedule = default_schedule(layout.virtual)
     shard = shard_of(job.file.shard, layout, config.precision.grads)
     setup = config._replace(layout=layout, schedule=schedule, shard=shard)
@@ -511,8 +521,10 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
 def _with_tensor_groups(
     config: ParallelConfig, layout: ParallelLayout, sp: bool | None
 ) -> ParallelLayout:
-    """Return a ``layout`` that has another tp already with the sp and etp that go with it; ``sp``
-    None: on where it was, or where there was no tensor parallelism."""
+    """Return a ``layout`` that has another tp already, with the sp and etp that go with it.
+
+    ``sp`` None: on where it was, or where there was no tensor parallelism.
+    """
     before = config.layout
     if sp is None:
         sp = layout.tp > 1 and (before.sp or before.tp == 1)
@@ -546,12 +558,12 @@ def other_call_buckets(current: Situation) -> Changes:
 
 
 def _rebucketed(index: int, listed: CallFile, current: Situation) -> Changes:
-    """Yield the job's ``index``-th call in buckets that may take less; none of calls whose time is
-    given, or that are no gradients or weights.
+    """Yield the job's ``index``-th listed call in buckets that may take less; none of calls whose
+    time is given, or that are no gradients or weights.
 
-    In the open one bucket of all M bytes is best. Behind compute K buckets expose K latencies L and
-    the last bucket, B/K of the bandwidth part B of M: least where K = sqrt(B / L), if that is more
-    than one.
+    Where nothing hides, one bucket of all M bytes is best. Under compute K buckets expose K latencies
+    L and the last bucket, B/K of the bandwidth part B of M: least where K = sqrt(B / L), if that is
+    more than one.
     """
     gradients_or_weights = listed.group == "dp" and listed.primitive in (AR, RS, AG)
     if listed.time is not None or not gradients_or_weights:

@@ -48,7 +48,7 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     if isinstance(stack_file, str):
         stack_file = stack_of_job(file, device)
     stack = parts.part("stack", stack_file, read_stack, stack_of)
-    # every named file is read first, so that all errors are in one report
+    # checked after all three are read, so that all errors are in one report
     if parts.is_unread:
         return None
     layout = _layout(file, model)
@@ -98,7 +98,14 @@ class _NamedParts:
         convert: Callable[..., Any],
     ) -> Any:
         """Return what ``convert`` makes of the file at a key; None where the job has none, or where
-        the file cannot be read."""
+        the file cannot be read.
+
+        Args:
+            key: of the job, for errors.
+            value: a file that is written out in the job, or the name or path of one.
+            read_file: reads a named file, from the name and the folder of the job.
+            convert: makes a record of a file, and of its name where it has one.
+        """
         if value is None:
             return None
         if not isinstance(value, str):
@@ -245,8 +252,8 @@ def _is_alone(file: JobFile, dimension: str) -> bool:
 
 
 def default_etp(tp: int, *, sp: bool, experts: object) -> int:
-    """Tensor parallelism of experts where a job gives none: tp where each rank has whole tokens,
-    else 1."""
+    """Return etp, the tensor parallelism of experts, where a job gives none: tp where each rank has
+    all tokens (no sequence parallelism), else 1. ``experts`` is true where there are any."""
     return tp if experts and not sp else 1
 
 
@@ -280,7 +287,8 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
 
 
 def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
-    """Return the sharding of a layout; in a pipeline FSDP does not ``reshard`` by default."""
+    """Return the sharding of a layout; in a pipeline FSDP does not ``reshard`` by default. ``grads``:
+    the precision in which gradients are summed."""
     reshard = layout.pp == 1 if file.reshard is None else file.reshard
     return Shard(
         mode=file.mode,
@@ -293,7 +301,8 @@ def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
     )
 
 
-# the overlap of a key's value; None, where a job leaves the key out, is not here and gets the default
+# What the values of ``overlap.tp`` and ``overlap.ep`` of a job file mean. None, where a job leaves the
+# key out, is not here and gets the default.
 TENSOR_OVERLAP: dict[bool | str | None, TensorOverlap] = {
     True: "split",
     False: "none",
@@ -307,10 +316,9 @@ def overlap_of(
 ) -> Overlap:
     """Return what hides; by default ep is as the schedule has it, tp as the stack, and the others
     hide."""
-    requested = []
-    for name in ("tp", "cp", "ep", "dp", "pp"):
-        if getattr(file, name) in (True, "bulk"):
-            requested.append(name)
+    # dimensions that the job itself lets hide
+    names = ("tp", "cp", "ep", "dp", "pp")
+    requested = [name for name in names if getattr(file, name) in (True, "bulk")]
     if file.sm_share:
         requested.append("sm_share")
     default_ep = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""

@@ -133,9 +133,11 @@ def _schedule_loads(step: TrainingStep) -> list[_ScheduleLoad]:
     loads: dict[tuple[object, ...], _ScheduleLoad] = {}
     groups = _GroupsOfCalls(step)
     for number, stage in enumerate(step.stages):
-        for call, cost, *_ in stage.sent:
+        for sent in stage.sent:
+            call = sent.call
             border = _border(call)
-            for schedule in cost.schedules:
+            for schedule in sent.cost.schedules:
+                # without its bytes, so that sizes of one schedule add up
                 key = (call.dimension, call.group, schedule._replace(bytes=0.0), border)
                 load = loads.setdefault(
                     key, _ScheduleLoad(call.dimension, schedule, border, defaultdict(float))

@@ -113,10 +113,9 @@ def overridden(job: Job, key: str) -> bool:
 
 def overridden_choices(job: Job) -> Constraints:
     """Return what a user's overrides of a job say of its layout."""
-    choices = {}
-    for key, name in CHOICE_OF_KEY.items():
-        if overridden(job, key):
-            choices[name] = stated_choice(job, key)
+    choices = {
+        name: stated_choice(job, key) for key, name in CHOICE_OF_KEY.items() if overridden(job, key)
+    }
     # layers of each stage say how many stages there are
     if overridden(job, "layout.stages") and job.draft.layout.stages:
         choices["pp"] = len(job.draft.layout.stages)

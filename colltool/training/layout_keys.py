@@ -84,7 +84,7 @@ def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap
     be left out for it."""
     layout = config.layout
     dropped: tuple[str, ...] = ()
-    # leaving one key out may make another one idle
+    # until nothing is idle: leaving one key out may make another one so
     while True:
         overlap = overlap_of(file, layout, config.schedule, config.stack)
         idle = []

@@ -26,13 +26,8 @@ from colltool.training.parallel_config import ParallelConfig, Shard
 from colltool.training.pipeline_stages import PipelineStage, each_kind, once_a_kind, pipeline_stages
 from colltool.training.published import memory_error
 from colltool.training.search_request import Progress, SearchRequest
-from colltool.training.step_time import (
-    TrainingStep,
-    compute_pass,
-    micro_batch_pass,
-    passed_step_s,
-    step_time,
-)
+from colltool.training.stage_step import compute_pass, micro_batch_pass
+from colltool.training.step_time import TrainingStep, passed_step_s, step_time
 from colltool.training.strategies import Pass
 
 
@@ -198,7 +193,7 @@ class LayoutPrices:
 
     def _least_step_s(self, config: ParallelConfig) -> float:
         """The lower bound of a step: its compute alone, without the optimizer."""
-        if not config.pipeline.from_layout:
+        if not config.pipeline.is_default:
             return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
         stages = pipeline_stages(config)
         # what a layer's compute depends on, of all that a search varies

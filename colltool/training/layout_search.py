@@ -67,9 +67,13 @@ def search(
     Model, batch, sequence, precision, device, stack, overlap and order of the job stay.
 
     Args:
+        job: the job whose layout is searched.
+        fabric: the fabric.
         ranks: those of the job's layout, else of the fabric, unless given.
         keep: what every layout keeps, such as ``{"tp": 8}``.
-        watch: called with how many sizes of how many are done.
+        top: how many layouts to return; None: all.
+        readings: options of the model; None: the default ones.
+        watch: called with how many sizes of how many are done; None: as the command's progress line.
         headroom: share of memory that stays free; None: as much as published runs needed.
 
     Raises:

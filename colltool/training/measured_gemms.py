@@ -59,7 +59,7 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
     try:
         head, *rows = [*reader] or [[]]
     except csv.Error as error:
-        raise _refused(
+        raise _table_error(
             f"is not valid CSV: {error}", f"{name}:{reader.line_num}", COLUMNS
         ) from error
     columns = [cell.strip().lower() for cell in head]
@@ -68,7 +68,7 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
     if not units:
         missing.append("a time")
     if missing:
-        raise _refused(
+        raise _table_error(
             f"the table has no column {', '.join(missing)}",
             f"{name}:1",
             f"a header such as {COLUMNS}",
@@ -80,11 +80,11 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
             cells = dict(zip(columns, row, strict=False))
             gemms.append(_measured_gemm(cells, units[0], f"{name}:{line}"))
     if not gemms:
-        raise _refused("the table has no rows", name, f"{COLUMNS}, then {EXAMPLE}", "compute")
+        raise _table_error("the table has no rows", name, f"{COLUMNS}, then {EXAMPLE}", "compute")
     return tuple(gemms)
 
 
-def _refused(what: str, where: str, fix: str, argument: str = "") -> ColltoolError:
+def _table_error(what: str, where: str, fix: str, argument: str = "") -> ColltoolError:
     """Return the error of a table, at a place in its file."""
     return ColltoolError(what, where=where, argument=argument, fix=fix)
 
@@ -102,14 +102,16 @@ def _measured_gemm(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm
     dtype = cells.get("dtype", "").strip().lower()
     precision = PRECISION_NAMES.get(dtype, dtype)
     if precision not in BYTES:
-        raise _refused(f"dtype {quote(dtype)} is not known", where, f"one of {', '.join(BYTES)}")
+        raise _table_error(
+            f"dtype {quote(dtype)} is not known", where, f"one of {', '.join(BYTES)}"
+        )
     try:
         m, n, k = (float(cells[key]) for key in ("m", "n", "k"))
         seconds = _seconds(cells[unit], unit)
     except (KeyError, ValueError, ColltoolError) as error:
-        raise _refused(
+        raise _table_error(
             "M, N, K and the time are numbers", where, f"{COLUMNS}: {EXAMPLE}"
         ) from error
     if not (min(m, n, k) >= 1 and 0 < seconds < 1e4 and max(m, n, k) < 1e9):
-        raise _refused("M, N and K are from 1, the time above 0", where, "leave the row out")
+        raise _table_error("M, N and K are from 1, the time above 0", where, "leave the row out")
     return MeasuredGemm(precision, m, n, k, seconds)

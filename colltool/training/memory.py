@@ -144,7 +144,7 @@ def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[
     """
     with_gradients = _states(config, stage)
     before_gradients = {part: size for part, size in with_gradients.items() if part != "gradients"}
-    stay = gradients_stay(config)
+    stay = gradients_stay(config)  # so the moment when they are all there is the beginning
     transient: dict[str, float] = {}  # at every moment
     if config.shard.shards_weights:
         transient["gathered layers"] = gathered_bytes(config, stage)
@@ -180,7 +180,7 @@ def gradients_stay(config: ParallelConfig) -> bool:
 
 
 def _with_runtime(config: ParallelConfig, parts: dict[str, float]) -> dict[str, float]:
-    """Add what the stack's allocator and runtime take to the parts, and return them."""
+    """Return the parts with what the stack's allocator and runtime take, added in place."""
     stack = config.stack
     if stack is None:
         return parts
@@ -306,7 +306,7 @@ def _bytes_not_kept(operation: Operation, shape: Shape, recompute: Recomputation
     of as many parts as an FFN has matrices and inputs; of latent attention what is computed from its
     bottlenecks.
     """
-    if recompute.operation(operation.name):
+    if recompute.reruns(operation.name):
         return operation.stored_bytes
     if operation.name == "norms" and "layernorm" in recompute.modules:
         return operation.stored_bytes / 2

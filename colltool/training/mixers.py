@@ -25,7 +25,8 @@ def terms_of(text: str) -> Terms:
     ((2, ('heads', 'head_dim')), (3, ()))
     """
     terms = []
-    for product in filter(None, text.split("+")):
+    # an empty text is a sum of nothing
+    for product in text.split("+") if text else ():
         number: float = 1
         names = []
         for word in product.split("*"):

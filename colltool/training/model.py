@@ -304,10 +304,10 @@ def _shape(file: ModelFile) -> Shape | None:
         windowed=windowed,
         fed=_share_with_ffn(file),
     )
-    mixers = []
-    for operation in file.operations:
-        mixers.append(_mixer_of(operation, same_attention.attention, file.layers))
-    return same_attention._replace(mixers=tuple(mixers))
+    attention = same_attention.attention
+    return same_attention._replace(
+        mixers=tuple(_mixer_of(operation, attention, file.layers) for operation in file.operations)
+    )
 
 
 def _share_with_ffn(file: ModelFile) -> float:

@@ -17,10 +17,10 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
     if not config.offload.activations:
         return times
     stage = times.stage
-    dense = _stretched(config, times.dense, experts=False)
-    moe = _stretched(config, times.moe, experts=True)
-    waits = _waiting(times.dense, dense).scaled(stage.dense_layers)
-    waits = waits.plus(_waiting(times.moe, moe).scaled(stage.moe_layers))
+    dense = _with_link_waits(config, times.dense, experts=False)
+    moe = _with_link_waits(config, times.moe, experts=True)
+    waits = _added_times(times.dense, dense).scaled(stage.dense_layers)
+    waits = waits.plus(_added_times(times.moe, moe).scaled(stage.moe_layers))
     return times._replace(
         dense=dense,
         moe=moe,
@@ -28,15 +28,15 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
     )
 
 
-def _waiting(before: LayerTimes | None, after: LayerTimes | None) -> Times:
-    """The times by which a layer is longer; 0 where the stage has no such layer."""
+def _added_times(before: LayerTimes | None, after: LayerTimes | None) -> Times:
+    """Return the times by which a layer is longer; zeros where the stage has no such layer."""
     if before is None or after is None:
         return Times()
     # times are only added: the layer before goes in with a factor of -1
     return after.all.plus(before.all.scaled(-1.0))
 
 
-def _stretched(
+def _with_link_waits(
     config: ParallelConfig, layer: LayerTimes | None, *, experts: bool
 ) -> LayerTimes | None:
     """Return a layer that waits for the link to the host, as part of its elementwise kernels; as it

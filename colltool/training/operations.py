@@ -140,7 +140,7 @@ def layer_operations(
     if shape.dropout:
         kept_bytes += 2
     norms = Operation("norms", stored_bytes=cut.tokens_outside * shape.hidden * kept_bytes)
-    mixers = tuple(_mixed(mixer, cut) for mixer in shape.parts)
+    mixers = tuple(_token_mixing(mixer, cut) for mixer in shape.parts)
     moe = shape.moe if experts else None
     if moe is None:
         # in hybrid models some layers have no FFN
@@ -153,13 +153,13 @@ def layer_operations(
             Gemm(cut.tokens_outside, shape.hidden, moe.latent),
         )
         router = router._replace(gemms=router.gemms + down_and_up)
-    routed = _routed(shape, moe, cut)
+    routed = _routed_experts(shape, moe, cut)
     if not moe.shared_ffn:
         return norms, *mixers, router, routed
     return norms, *mixers, router, _ffn(shape, cut, "shared expert", moe.shared_ffn), routed
 
 
-def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
+def _routed_experts(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
     """Return the operation of the experts of the busiest rank.
 
     Of 4096 tokens, tp 2, top 8 and 4 experts on each rank, an expert gets 4096/2 * 8/4 = 4096 in the
@@ -191,17 +191,17 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
     )
 
 
-def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
-    """Return attention, or what stands in its place."""
+def _token_mixing(mixer: Mixer, cut: LayerCut) -> Operation:
+    """Return the operation that mixes tokens: attention, or what stands in its place. All of them
+    have the name "attention"."""
     rank = mixer.on(cut.tp)
-    gemms = []  # those through replicated matrices first
-    for matrix in mixer.description.replicated:
-        gemms.append(_gemm_of(matrix, cut.tokens, rank.undivided))
-    for matrix in mixer.description.split:
-        gemms.append(_gemm_of(matrix, cut.tokens, rank.sizes))
-    if mixer.description.attends:
+    matrices = mixer.description
+    # those through replicated matrices first
+    gemms = [_gemm_of(matrix, cut.tokens, rank.undivided) for matrix in matrices.replicated]
+    gemms += [_gemm_of(matrix, cut.tokens, rank.sizes) for matrix in matrices.split]
+    if matrices.attends:
         return _attention(mixer, rank, cut, tuple(gemms))
-    return _recurrent(mixer, rank, cut, tuple(gemms))
+    return _recurrence(mixer, rank, cut, tuple(gemms))
 
 
 def _attention(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm, ...]) -> Operation:
@@ -259,8 +259,10 @@ def _gemm_of(matrix: Weights, tokens: float, sizes: SizesByName) -> Gemm:
     return Gemm(tokens, matrix.width(sizes), value_of(matrix.inputs, sizes))
 
 
-def _recurrent(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm, ...]) -> Operation:
-    """Return an operation without scores: its work is the same for every token, and it keeps what
+def _recurrence(
+    mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm, ...]
+) -> Operation:
+    """Return a recurrence: it has no scores, its work is the same for every token, and it keeps what
     its matrices make."""
     work_flops = cut.tokens * rank.value(rank.kind.work)
     made_elements = sum(gemm.n for gemm in gemms[:-1])  # without the output

@@ -2,9 +2,13 @@
 
 :func:`priced` puts a price on a call, compressed where the job asks for that
 (:mod:`colltool.training.compression`). :class:`OverlapModel` hides the calls of a micro-batch under
-parts of its layers, :class:`PassBuckets` hides gradients and weights under a whole pass,
-:func:`under_all_compute` messages that wait for nothing but the step before, and :func:`borders`
-messages between stages. :func:`energy_J` is what calls of one kind spend.
+parts of its layers, :func:`under_all_compute` messages that wait for nothing but the step before,
+and :func:`borders` messages between stages; :mod:`pass_buckets` hides gradients and weights under a
+whole pass. :func:`energy_J` is what calls of one kind spend.
+
+What a call may hide under is ``Call.hides``, whose values :mod:`calls` lists with what stays
+exposed. Of a priced call ``calls`` counts all in a step, ``calls_per_unit`` those of one layer or
+whatever else ``per`` names, for one micro-batch.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import NamedTuple, assert_never
 from colltool.base.primitives import AG, P2P
 from colltool.training.calls import Call
 from colltool.training.collective_cost import CollectiveCost
-from colltool.training.compression import compressed, is_compressed, times_fewer
+from colltool.training.compression import compressed_times, is_compressed, times_fewer
 from colltool.training.compute_times import LayerTimes, StageTimes
 from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
@@ -26,7 +30,6 @@ LAST_PIECE = 0.25
 # tensor parallel regions of a layer, attention and FFN: a call of one hides under a half of the
 # layer's weight gradients
 REGIONS = 2
-MOST_BUCKETS = 4096  # of a pass; more are merged, which changes no printed digit
 ROUNDING = 1e-12  # share of a time that a sum of thousands of terms may be off
 
 
@@ -59,9 +62,17 @@ class PricedCall(NamedTuple):
         """Whether it is sent in the backward pass, recomputation included."""
         return self.call.phase in ("backward", "again")
 
+    def with_exposed(self, share: float, overflow: float) -> PricedCall:
+        """Return the call with these shares of :attr:`total_s` as ``exposed_s`` and
+        ``overflow_s``."""
+        return self._replace(exposed_s=share * self.total_s, overflow_s=overflow * self.total_s)
+
 
 class OverlapModel:
-    """Hides the calls of a stage's micro-batches under parts of its layers."""
+    """Hides the calls of a stage's micro-batches under parts of its layers.
+
+    ``times`` are of one micro-batch on the stage, a layer of each kind apart.
+    """
 
     def __init__(self, config: ParallelConfig, times: StageTimes) -> None:
         self.config = config
@@ -70,7 +81,8 @@ class OverlapModel:
     def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
         """Return the calls of every micro-batch with their exposed seconds.
 
-        LogP's two overheads of a call are never hidden.
+        LogP's two overheads of a call are never hidden. The calls come back in another order: those
+        under a neighbouring layer last, as what else hides there leaves them less.
         """
         own_layer: list[PricedCall] = []
         other_batch: list[PricedCall] = []
@@ -82,17 +94,15 @@ class OverlapModel:
                 neighbour_layer.append(call)
             else:
                 exposed_s = self._under_own_layer(call) * call.call.calls
-                # the last piece of a split GEMM has nothing behind it
+                # the last piece of a split GEMM has nothing behind it: more compute would not help
                 overflow_s = 0.0 if call.call.hides == "split gemm" else exposed_s
                 own_layer.append(call._replace(exposed_s=exposed_s, overflow_s=overflow_s))
         calls = own_layer + self._under_other_batch(other_batch)
         calls += self._under_neighbour_layer(neighbour_layer, tuple(calls))
         overhead_s = 2 * self.config.overlap.overhead_s
-        with_overhead = []
-        for call in calls:
-            exposed_s = call.exposed_s + overhead_s * call.call.calls
-            with_overhead.append(call._replace(exposed_s=exposed_s))
-        return with_overhead
+        return [
+            call._replace(exposed_s=call.exposed_s + overhead_s * call.call.calls) for call in calls
+        ]
 
     def _layer_of(self, call: Call) -> LayerTimes | None:
         """The compute of the kind of layer that sends a call; None where times are of a step."""
@@ -111,21 +121,22 @@ class OverlapModel:
         cover_s = layer.all.total_s if layer is not None else 0.0
         # the host waits while a dispatcher starts, whatever the other batch computes
         waited_s = sum(call.cost.startup_s * call.call.calls_per_unit for call in calls)
+        # all that is exposed is overflow: more compute would hide it
         share = max(waited_s, load_s - cover_s) / load_s
-        return [_exposed(call, share, share) for call in calls]
+        return [call.with_exposed(share, share) for call in calls]
 
-    def _under_own_layer(self, priced: PricedCall) -> float:
+    def _under_own_layer(self, priced_call: PricedCall) -> float:
         """Exposed seconds of one call, which hides under a part of its own layer."""
-        call = priced.call
+        call = priced_call.call
         layer = self._layer_of(call)
         if layer is None:
-            return priced.each_s
+            return priced_call.each_s
         cover_s = 0.0
         match call.hides:
             case "nothing":
                 pass
             case "split gemm":
-                return 0.0 if call.primitive is AG else LAST_PIECE * priced.each_s
+                return 0.0 if call.primitive is AG else LAST_PIECE * priced_call.each_s
             case "weight gradient":
                 cover_s = layer.gemms.weight_s / REGIONS
             case "attention block":
@@ -147,10 +158,11 @@ class OverlapModel:
                 raise ValueError(f"{call.hides}: not under a part of its own layer")
             case _:
                 assert_never(call.hides)
-        return max(priced.cost.startup_s, priced.each_s - cover_s)
+        return max(priced_call.cost.startup_s, priced_call.each_s - cover_s)
 
     def _shared_expert_s(self, call: Call, layer: LayerTimes) -> float:
-        """The shared expert's share, by FLOPs, of the GEMMs that every token passes."""
+        """Seconds of the shared expert: its share, by FLOPs, of the GEMMs that every token passes. 0
+        where there is none."""
         shape = self.config.shape
         if shape is None or shape.moe is None or not shape.moe.shared_ffn:
             return 0.0
@@ -170,7 +182,7 @@ class OverlapModel:
         its compute does not cover. ``others`` that hide there on the same wire leave less of it:
         loads of one NIC add.
         """
-        by_kind: dict[tuple[str, bool], list[PricedCall]] = {}
+        by_kind: dict[tuple[str, bool], list[PricedCall]] = {}  # by (per, whether backward)
         ends: list[PricedCall] = []
         for call in sent:
             if call.call.per == "micro_batch":
@@ -214,13 +226,18 @@ class OverlapModel:
             cover_s = times.backward_s + times.again_s if backward else times.forward_s
         # layers of this kind on the stage
         layers = example.call.calls / example.call.calls_per_unit / m
-        passes = max(1, self.times.stage.layers) * m
-        # calls that are exposed on other wires stretch the layer
+        # how often a layer of the stage runs in a step: ``others`` are of all of these
+        layer_runs = max(1, self.times.stage.layers) * m
+        # calls that are exposed on other wires stretch the layer; those hidden on this one fill it
         tier = example.cost.busiest_tier
-        cover_s += sum(call.exposed_s / passes for call in others if call.cost.busiest_tier != tier)
-        cover_s -= sum(call.hidden_s / passes for call in others if call.cost.busiest_tier == tier)
+        cover_s += sum(
+            call.exposed_s / layer_runs for call in others if call.cost.busiest_tier != tier
+        )
+        cover_s -= sum(
+            call.hidden_s / layer_runs for call in others if call.cost.busiest_tier == tier
+        )
         cover_s = max(0.0, cover_s)
-        # of all layers of this kind on the stage, for one micro-batch
+        # seconds of all layers of this kind on the stage, for one micro-batch
         all_load_s = load_s * layers
         overflow_s = max(0.0, load_s - cover_s) * layers
         exposed_s = overflow_s
@@ -230,78 +247,28 @@ class OverlapModel:
                 edge_s = sum(call.each_s for call in calls if call.call.primitive is not AG)
             exposed_s += min(edge_s, cover_s)
         share = min(1.0, exposed_s / all_load_s)
-        return [_exposed(call, share, overflow_s / all_load_s) for call in calls]
-
-
-def _exposed(call: PricedCall, share: float, overflow: float) -> PricedCall:
-    """A call of which a share is exposed, and ``overflow`` of it for lack of compute."""
-    total_s = call.total_s
-    return call._replace(exposed_s=share * total_s, overflow_s=overflow * total_s)
+        return [call.with_exposed(share, overflow_s / all_load_s) for call in calls]
 
 
 def _load_s(calls: Sequence[PricedCall]) -> float:
-    """Seconds of a layer's calls in a micro-batch, one after the other."""
+    """Seconds of these calls of one layer in one micro-batch, one after the other."""
     return sum(call.each_s * call.call.calls_per_unit for call in calls)
-
-
-class PassBuckets(NamedTuple):
-    """Buckets under the last backward pass, or under the first forward pass (the same in reverse).
-
-    Buckets of several dimensions share one NIC: their loads add, and the exposed time is shared out
-    by load.
-    """
-
-    sent: tuple[PricedCall, ...]
-    wires: tuple[str, ...]  # names of the tiers that the calls keep busy longest, each once
-    buckets: Buckets
-    load_s: float  # of all calls together
-
-    def exposed(self, cover_s: float, overhead_s: float) -> list[PricedCall]:
-        """Return the calls with their exposed seconds; the last bucket is always exposed.
-
-        ``cover_s``: the pass less other traffic; ``overhead_s``: LogP's o of a call.
-        """
-        if not self.load_s:
-            return list(self.sent)
-        exposed_s = behind_pass(max(0.0, cover_s), self.buckets, overhead_s)
-        # the first corner is the last bucket (:func:`queued`)
-        _, last_s = self.buckets.corners[0]
-        overflow = max(0.0, exposed_s - last_s) / self.load_s
-        return [_exposed(call, exposed_s / self.load_s, overflow) for call in self.sent]
-
-
-def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
-    """Sort the buckets of calls by when they become ready, those of one call evenly over the
-    pass."""
-    # when a bucket becomes ready, as a share of the pass, and its seconds
-    ready: list[tuple[float, float]] = []
-    # thousands of buckets cost time here and change nothing
-    shrink = max(1.0, sum(call.call.calls for call in sent) / MOST_BUCKETS)
-    for call in sent:
-        count = max(1, round(call.call.calls / shrink))
-        each_s = call.total_s / count
-        for index in range(count):
-            ready.append(((index + 1) / count, each_s))
-    ready.sort(key=itemgetter(0))
-    return PassBuckets(
-        tuple(sent),
-        wires=tuple(sorted({call.cost.busiest_tier for call in sent} - {""})),
-        buckets=queued([seconds for _, seconds in ready]),
-        load_s=sum(call.total_s for call in sent),
-    )
 
 
 def under_all_compute(
     sent: Sequence[PricedCall], cover_s: float, overhead_s: float
 ) -> list[PricedCall]:
     """Hide messages under all compute of a step, as they wait only for the step before: the step
-    takes 2 o + max(compute, messages), of which this exposes what exceeds the compute."""
+    takes 2 o + max(compute, messages), of which this exposes what exceeds the compute.
+
+    ``cover_s`` is that compute, ``overhead_s`` LogP's o of a call.
+    """
     load_s = sum(call.total_s for call in sent)
     if not load_s:
         return list(sent)
     exposed_s = logp(cover_s, load_s, overhead_s * sum(call.call.calls for call in sent))
     overflow = max(0.0, load_s - cover_s) / load_s
-    return [_exposed(call, exposed_s / load_s, overflow) for call in sent]
+    return [call.with_exposed(exposed_s / load_s, overflow) for call in sent]
 
 
 def borders(
@@ -310,8 +277,8 @@ def borders(
     """Hide messages between stages under other micro-batches in steady state.
 
     The first micro-batch waits at every border going forward, the last going back; other messages
-    are exposed for what a chunk's compute does not cover. ``micro_batch_s``: a micro-batch on a
-    stage.
+    are exposed for what a chunk's compute does not cover. ``micro_batch_s``: forward and backward of
+    a micro-batch on the stage.
     """
     crossed = borders_crossed(config)
     cover_s = micro_batch_s / config.chunks / 2  # a chunk's compute in one direction, on average
@@ -339,66 +306,17 @@ def logp(compute_s: float, latency_s: float, overhead_s: float) -> float:
     return 2 * overhead_s + max(0.0, latency_s - compute_s)
 
 
-class Buckets(NamedTuple):
-    """Buckets sent one after the other.
-
-    Each corner is a bucket that may set the end: (the share of the pass after which it is ready, the
-    seconds that it and all behind it take). They run from the last bucket, ready at 1, to the first.
-    """
-
-    calls: int  # number of buckets
-    corners: tuple[tuple[float, float], ...]  # empty without buckets
-
-
-def queued(takes_s: Sequence[float]) -> Buckets:
-    """Queue buckets of these seconds, which become ready evenly over a pass of any length: end_k =
-    max(ready_k, end_(k-1)) + t_k.
-
-    The last end is the maximum over k of ready_k + t_k + t_(k+1) + ...: lines in the length of the
-    pass, so only their upper envelope counts. Equal buckets have two, however many there are.
-    """
-    count = len(takes_s)
-    remaining_s = 0.0  # of a bucket and all behind it
-    corners: list[tuple[float, float]] = []
-    # from the last bucket to the first
-    for index in range(count - 1, -1, -1):
-        remaining_s += takes_s[index]
-        corner = (index + 1) / count, remaining_s
-        while len(corners) > 1 and _below_line(corner, corners[-1], corners[-2]):
-            corners.pop()
-        corners.append(corner)
-    return Buckets(count, tuple(corners))
-
-
-def _below_line(
-    left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]
-) -> bool:
-    """Whether the middle one of three points lies on or below the line through the others."""
-    rise = (middle[1] - left[1]) * (right[0] - left[0])
-    return rise <= (right[1] - left[1]) * (middle[0] - left[0])
-
-
-def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float) -> float:
-    """Exposed seconds of buckets under a pass, which each call makes longer by 2 o.
-
-    The last bucket is ready when the pass ends, so it is always exposed.
-    """
-    if not buckets.calls:
-        return 0.0
-    whole_s = pass_s + 2 * overhead_s * buckets.calls
-    return max(whole_s * ready + remaining_s for ready, remaining_s in buckets.corners) - pass_s
-
-
 def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
     """Joules per step of all calls of one kind on the ranks of a pipeline stage; None where no tier
-    it crosses says.
+    that they cross says.
 
-    Without a model all ranks are one stage. Neighbour messages all spend what the worst pair does.
+    Without a model all ranks are one stage. Messages between neighbours spend what their worst pair
+    does.
     """
     if sent.cost.energy_J is None:
         return None
     call = sent.call
-    share = 1.0
+    share = 1.0  # of the ranks of a stage, on average over the stages, that send
     if call.per == "border":
         share = borders_crossed(config) / (config.layout.pp * config.chunks)
     elif call.primitive is P2P and not call.closed:
@@ -416,5 +334,7 @@ def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCa
     if compression is None or not is_compressed(compression, call):
         return PricedCall(call, cost, cost.each_s, overhead_s=overhead_s)
     ratio = times_fewer(config)  # of bytes
-    compressed_s, _ = compressed(cost.each_s, ratio, compression.overhead_s, fixed_s=cost.latency_s)
+    compressed_s, _ = compressed_times(
+        cost.each_s, ratio, compression.overhead_s, fixed_s=cost.latency_s
+    )
     return PricedCall(call, cost.scaled(1 / ratio), compressed_s, overhead_s=overhead_s)

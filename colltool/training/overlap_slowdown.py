@@ -102,13 +102,14 @@ def slowed_s(config: ParallelConfig, times: StageTimes, calls: Iterable[PricedCa
     for priced in calls:
         held = share_held(config, priced)
         if held and priced.hidden_s:
-            more = slowdown(_covering(priced, times), held)
+            more = slowdown(_covering_kernels(priced, times), held)
             lost_s += max(0.0, more * priced.hidden_s - priced.overflow_s) / (1 + more)
     return lost_s
 
 
-def _covering(priced: PricedCall, times: StageTimes) -> Kernels:
-    """The kernels that a call hides under; only their shares count."""
+def _covering_kernels(priced: PricedCall, times: StageTimes) -> Kernels:
+    """Return the kernels that a call hides under: only the shares of their seconds count, so 1.0
+    stands for a single kind."""
     call = priced.call
     layer = times.dense or times.moe
     if call.per == "moe_layer":

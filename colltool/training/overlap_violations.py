@@ -34,7 +34,7 @@ def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
 
 
 def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
-    """Refuse overlap and compression of calls that a layout does not send."""
+    """Yield a violation for overlap and compression of calls that a layout does not send."""
     layout = config.layout
     requested = config.overlap.requested
     one_replica = layout.dp and config.gradient_ranks == 1
@@ -79,8 +79,8 @@ def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
 
 
 def _times_without_parts(config: ParallelConfig) -> Iterator[Violation]:
-    """Refuse overlap under parts that the job's own times do not tell apart: of a layer attention,
-    of a step layers."""
+    """Yield a violation for overlap under parts that the job's own times do not tell apart: attention
+    in those of a layer, layers in those of a step."""
     layout = config.layout
     overlap = config.overlap
     times = config.compute

@@ -39,13 +39,8 @@ from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error, with_measured_gemms
 from colltool.training.sentences import sentence
 from colltool.training.stack_choice import StackStep, other_stacks
-from colltool.training.step_time import (
-    StepCalibration,
-    StepPart,
-    TrainingStep,
-    calibrated,
-    step_time,
-)
+from colltool.training.step_calibration import StepCalibration, calibrated
+from colltool.training.step_time import StepPart, TrainingStep, step_time
 from colltool.training.targets import Target, Targeted, reach_target
 
 
@@ -236,8 +231,15 @@ def plan(
     readings: ModelOptions | None = None,
     extras: PlanExtras = NO_EXTRAS,
 ) -> Plan:
-    """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of
-    the fabric where dp is auto.
+    """Price a training step on a fabric, with what it rests on and what would make it faster.
+
+    Args:
+        job: the job; a shipped or drafted one is fitted to the fabric's device.
+        fabric: the fabric.
+        ranks: ranks that the job runs on; None: those of its layout, or all of the fabric where dp is
+            auto.
+        readings: options of the model; None: the default ones.
+        extras: what else is asked.
 
     Raises:
         ColltoolError: a layout or a group does not sit on the fabric.
@@ -260,7 +262,7 @@ def plan(
         job.refuse(violations)
     step = step_time(config, costs, plain)
     anchor = calibrated(job, config, costs, plain, step)
-    # from here on the step is the measured one
+    # from here on the step is as long as the measured one
     if anchor is not None:
         config = config._replace(slower=anchor.factor)
         step = step_time(config, costs, plain)
@@ -318,7 +320,8 @@ def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
-    """Return tokens per second of the job and its MFU at a step; None where they are not known."""
+    """Return (tokens per second, MFU) of a job whose step takes so long; tokens are None without a
+    model, MFU without a device or a shape."""
     if config.model is None or not step_s:
         return None, None
     tokens = config.global_batch * config.sequence / step_s
@@ -356,7 +359,8 @@ def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]
 def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
     """Merge the calls of a stage that differ only in what sends them, such as attention and FFN.
 
-    By a key that calls of other stages share where they are the same, as many in a step.
+    A merged call is under a key that depends on nothing of its stage: calls of two stages that are
+    alike, and as many in a step, have the same one.
     """
     merged: dict[object, PricedCall] = {}
     for priced in sent:
@@ -376,6 +380,7 @@ def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
 def _tier_uses(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:
     """Yield the use of each tier that carries bytes."""
     for tier in fabric.tiers:
+        # of each stage, seconds by dimension
         by_stage = [_seconds_by_dimension(stage.sent, tier.name) for stage in step.stages]
         worst = max(by_stage, key=lambda carried: sum(carried.values()))
         busy_s = sum(worst.values())

@@ -48,14 +48,15 @@ def proposals(
     config: ParallelConfig,
     costs: CollectiveCostCache,
     plain: tuple[PlainCall, ...],
-    now: TrainingStep,
+    priced_step: TrainingStep,
 ) -> tuple[Proposal, ...]:
     """Return the changes that gain, the best first; before them the smallest that a job needs to
     fit its device, whatever it costs.
 
-    Changes that the job, its memory or the fabric cannot have are left out.
+    ``priced_step`` is the step of the job as it is. Changes that the job, its memory or the fabric
+    cannot have are left out.
     """
-    current = Situation(job, config, costs, now, plain)
+    current = Situation(job, config, costs, priced_step, plain)
     gaining = [*_changes_of_fabric(current), *_changes_of_job(current)]
     # what does not fit never leads
     gaining.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
@@ -129,8 +130,8 @@ def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
     """Yield changes with which a job that does not fit its device would, or with which a tight one
     has room, and its memory then: the cheapest in time first, then each with full recomputation;
     those that are still tight come last. Nothing where the job has room."""
-    now = memory(config)
-    if now.fits is not False and not now.tight:
+    needed = memory(config)
+    if needed.fits is not False and not needed.tight:
         return
     tried = [*job_changes(Situation(job, config), "memory")]
     if not config.recomputation.layers:
@@ -148,13 +149,13 @@ def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
             still_tight.append((change, after))
         elif after.fits:
             yield change, after
-    if not now.fits:
+    if not needed.fits:
         yield from still_tight
 
 
 def _speed_as_found(current: Situation) -> dict[str, str]:
-    """Return values that replace a measured step by the speed found from it, as the step is that of
-    one layout only; empty without a measured step."""
+    """Return values of a change, by key, that replace a measured step by the speed found from it, as
+    the measured step is that of the job without the change; empty without a measured step."""
     slower = current.config.slower
     if slower == 1 or current.job.file.slower is not None:
         return {}
@@ -165,21 +166,23 @@ def _too_large(other: ParallelConfig, config: ParallelConfig) -> bool:
     """Whether a change does not fit its device and takes more memory than the job as it is."""
     if other.model is None:
         return False
-    then = memory(other)
-    return then.fits is False and then.bytes > memory(config).bytes
+    changed = memory(other)
+    return changed.fits is False and changed.bytes > memory(config).bytes
 
 
-def _gains(setup: ParallelConfig, values: dict[str, str], step_s: float, now: TrainingStep) -> bool:
+def _gains(
+    setup: ParallelConfig, values: dict[str, str], step_s: float, priced_step: TrainingStep
+) -> bool:
     """Whether a change makes the step shorter by enough to be listed; extra steps to the same accuracy count against it."""
     steps_ratio = 1.0
     if setup.compression is not None and "compression.scheme" in values:
         steps_ratio += setup.compression.extra_steps
-    return _gain(step_s, now) > LEAST_GAIN and steps_ratio * step_s < now.step_s
+    return _gain(step_s, priced_step) > LEAST_GAIN and steps_ratio * step_s < priced_step.step_s
 
 
-def _gain(step_s: float, now: TrainingStep) -> float:
+def _gain(step_s: float, priced_step: TrainingStep) -> float:
     """Share of the step that a change saves."""
-    return 1 - step_s / now.step_s if now.step_s else 0.0
+    return 1 - step_s / priced_step.step_s if priced_step.step_s else 0.0
 
 
 def _proposal(
@@ -188,33 +191,33 @@ def _proposal(
     values: dict[str, str],
     setup: ParallelConfig,
     step_s: float,
-    now: TrainingStep,
+    priced_step: TrainingStep,
 ) -> Proposal:
     """Return the proposal of a change with its priced step."""
     fits = None
     tight = False
     if setup.model is not None:
-        then = memory(setup)
-        fits = then.fits
-        tight = then.tight
+        needed = memory(setup)
+        fits = needed.fits
+        tight = needed.tight
     return Proposal(
         change=sentence(label),
         where=where,
         set=tuple(values.items()),
         step_s=step_s,
-        gain=_gain(step_s, now),
+        gain=_gain(step_s, priced_step),
         fits=fits,
         tight=tight,
     )
 
 
-def _waited_for(fabric: Fabric, now: TrainingStep) -> Iterator[Knob]:
+def _waited_for(fabric: Fabric, priced_step: TrainingStep) -> Iterator[Knob]:
     """Yield what the registry makes faster of a fabric, of the tiers that the step waits for."""
     exposed_s = {tier.name: 0.0 for tier in fabric.tiers}
-    for call in now.critical_calls:
+    for call in priced_step.critical_calls:
         for name in call.cost.tiers:
             exposed_s[name] += call.exposed_s
     for member in members("time", "fabric"):
         for knob in member.make(fabric):
-            if knob.faster is not None and exposed_s[knob.tier] > LEAST_GAIN * now.step_s:
+            if knob.faster is not None and exposed_s[knob.tier] > LEAST_GAIN * priced_step.step_s:
                 yield knob

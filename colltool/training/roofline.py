@@ -2,7 +2,7 @@
 bytes at a share of its memory bandwidth.
 
 :func:`gemm_s` of a :class:`Gemm`, :func:`attention_core_s` of attention's scores, and :func:`moved_s`
-of elementwise kernels; :func:`power_limited` is how much longer GEMMs take at a device's power limit.
+of elementwise kernels; :func:`power_limit_factor` is how much longer GEMMs take at a device's power limit.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ HOT = 0.85
 
 
 def share_by_waves(tiles: float, device: Accelerator, half: float) -> float:
-    """Share of the peak that w tiles per multiprocessor reach, w / (w + half): the last wave is
-    partly idle, and the first one fills slowly."""
+    """Share of the peak that so many ``tiles`` on the whole device reach: w / (w + half), w of them a
+    multiprocessor. The last wave is partly idle, and the first one fills slowly."""
     # nothing is known of its multiprocessors: any shape fills the device
     if not device.units:
         return 1.0
@@ -154,7 +154,7 @@ def _single_s(gemm: Gemm, machine: Roofline) -> float:
     # less where the inner dimension is short, and where tiles do not fill the device
     share = stack.gemm_share(precision, device.generation) * gemm.k / (gemm.k + half)
     share *= _share_by_tiles(gemm, device, half_wave)
-    return stack.launch_s(precision) + _limited_s(gemm, machine, share, memory)
+    return stack.launch_s(precision) + _roofline_s(gemm, machine, share, memory)
 
 
 def _grouped_s(gemm: Gemm, machine: Roofline) -> float:
@@ -174,7 +174,7 @@ def _grouped_s(gemm: Gemm, machine: Roofline) -> float:
     start_s = stack.grouped_launch
     if start_s is None:
         start_s = stack.launch_s(precision) * gemm.copies
-    return start_s + _limited_s(gemm, machine, share, stack.memory_gemm)
+    return start_s + _roofline_s(gemm, machine, share, stack.memory_gemm)
 
 
 def _share_by_tiles(gemm: Gemm, device: Accelerator, half_wave: float) -> float:
@@ -182,7 +182,7 @@ def _share_by_tiles(gemm: Gemm, device: Accelerator, half_wave: float) -> float:
     return share_by_waves(gemm.copies * gemm.m * gemm.n / TILE, device, half_wave)
 
 
-def _limited_s(gemm: Gemm, machine: Roofline, share: float, memory_share: float) -> float:
+def _roofline_s(gemm: Gemm, machine: Roofline, share: float, memory_share: float) -> float:
     """Seconds of a GEMM at a share of the peak, or at a share of memory bandwidth if that takes
     longer."""
     if gemm.summed:
@@ -192,9 +192,9 @@ def _limited_s(gemm: Gemm, machine: Roofline, share: float, memory_share: float)
     return max(computing_s, moving_s)
 
 
-def power_limited(gemms_s: float, others_s: float, machine: Roofline) -> float:
-    """Return how many times as long as alone GEMMs take among other kernels, from 1: alone is at the
-    full clock, as on a cool device.
+def power_limit_factor(gemms_s: float, others_s: float, machine: Roofline) -> float:
+    """Return the factor from 1 by which GEMMs take longer among other kernels than alone, that is at
+    the full clock of a cool device.
 
     GEMMs draw the most power. Where they take little of a layer the device keeps its clock; where
     they take nearly all of it, it runs at the clock of GEMMs without pause.

@@ -61,8 +61,8 @@ def leaves_nothing_open(job: Job) -> bool:
 
 
 class Sizes(NamedTuple):
-    """Sizes of a layout that fills the ranks, and its micro-batch; named like the choices of the
-    functions below."""
+    """Sizes of a layout that fills the ranks, and its micro-batch in sequences; named like the choices
+    of the functions below."""
 
     tp: int
     cp: int
@@ -97,12 +97,13 @@ class Space:
         self.examples: dict[str, Violation] = {}
         self._overridden_keys = {key for key, _ in job.overrides}
         choices = {member.choice: member for member in members("search", "job")}
-        # sharding and recomputation do not depend on sizes, and their functions take none
-        self._shards = {
+        # sharding and recomputation do not depend on sizes, and their functions take none; the other
+        # choices stand in the order in which sizes are chosen
+        self._shard_files = {
             mode: _shard_file(job.file.shard, mode) for mode in choices.pop("shard").make(self)
         }
         self.recomputes = choices.pop("recompute").make(self)
-        self._choices_of_sizes = list(choices.values())
+        self._size_choices = list(choices.values())
 
     def sizes(self) -> list[Sizes]:
         """Return all sizes to try, small micro-batches before larger ones of the same layout;
@@ -125,7 +126,7 @@ class Space:
                 number_of_values[name] = len({getattr(sizes, name) for sizes in all_sizes})
         widest = sorted(number_of_values, key=lambda name: -number_of_values[name])[:2]
         keep = {name: getattr(all_sizes[0], name) for name in widest}
-        separator = f" {options_of('keep')[-1]} "  # " --keep "
+        separator = f" {options_of('keep')[-1]} "  # " --keep ", the long form of the option
         text = separator.join(f"{name}={value}" for name, value in keep.items())
         return argument_text("keep", keep, text=text)
 
@@ -171,12 +172,12 @@ class Space:
     def variants(self, base: ParallelConfig) -> Iterator[ParallelConfig]:
         """Yield a layout with every sharding that has replicas to shard over, and every
         recomputation."""
-        replicas = base.gradient_ranks > 1 or (
+        has_replicas = base.gradient_ranks > 1 or (
             self.shape.moe is not None and base.layout.expert_dp > 1
         )
         for shard in self.shards(base.layout):
             sharding = shard.strategy
-            if shard.mode != self.kept.shard and sharding.optimizer and not replicas:
+            if shard.mode != self.kept.shard and sharding.optimizer and not has_replicas:
                 continue
             config = base._replace(shard=shard)
             # of shardings only groups can contradict a layout, which was checked without
@@ -194,7 +195,7 @@ class Space:
         does that, but a job that has this mode already means it.
         """
         meant = self.kept.shard, self.job.file.shard.mode
-        for mode, file in self._shards.items():
+        for mode, file in self._shard_files.items():
             sharding = SHARDINGS[mode]
             every_micro_batch = sharding.gradients and not sharding.weights and layout.pp > 1
             if mode in meant or not every_micro_batch:
@@ -209,7 +210,7 @@ class Space:
     def _sizes(self) -> Iterator[Sizes]:
         """Yield all sizes that fill the ranks; lazily, so that a caller can stop at too many."""
         chosen: Iterator[ChosenSizes] = iter([{}])
-        for proposed in self._choices_of_sizes:
+        for proposed in self._size_choices:
             chosen = self._with_choice(proposed, chosen)
         return (Sizes(**sizes) for sizes in chosen)
 
@@ -250,7 +251,7 @@ class Space:
             stages=draft.layout.stages if len(draft.layout.stages) == sizes.pp else (),
         )
         schedule = draft.schedule
-        if sizes.pp == 1 or draft.pipeline.from_layout:
+        if sizes.pp == 1 or draft.pipeline.is_default:
             schedule = default_schedule(sizes.virtual)
         config = draft._replace(
             layout=layout,
@@ -328,7 +329,7 @@ def micro_batches(space: Space, chosen: ChosenSizes) -> list[int]:
 @proposal("search", choice="virtual")
 def chunks(space: Space, chosen: ChosenSizes) -> list[int]:
     """Chunks per stage; 1 where the job's schedule is no default, and says itself how many."""
-    if chosen["pp"] == 1 or not space.job.draft.pipeline.from_layout:
+    if chosen["pp"] == 1 or not space.job.draft.pipeline.is_default:
         return [1]
     return chunk_counts(space.model.layers, chosen["pp"])
 
@@ -342,8 +343,8 @@ def shardings(space: Space) -> list[str]:
 
 @proposal("search", choice="recompute")
 def recomputations(space: Space) -> list[Recomputed]:
-    """Recomputations that save memory: flash attention keeps no scores to compute again. Layers or
-    modules that a user set himself are the only one."""
+    """Recomputations that save memory: flash attention keeps no scores to compute again. The only one
+    is what a user keeps, or overrides with a number of layers or with modules."""
     if space.kept.recompute:
         return [space.kept.recompute]
     draft = space.job.draft

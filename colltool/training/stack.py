@@ -56,9 +56,8 @@ class Stack(NamedTuple):
     assumed: tuple[str, ...]  # generations whose shares no measured kernel stands behind
 
     # GEMMs of (m, k) x (k, n): share of the peak, and where a smaller one reaches half of it
-    gemm: tuple[
-        tuple[str, Pairs], ...
-    ]  # share that a large one reaches, by precision and generation
+    # share that a large one reaches, by precision and generation
+    gemm: tuple[tuple[str, Pairs], ...]
     half: float  # k at which one reaches half of that share
     fp8_half: float  # the same in 8 bits
     half_wave: float  # tiles of 128 x 256 a multiprocessor at which one reaches half of it

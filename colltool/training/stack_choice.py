@@ -29,9 +29,9 @@ def other_stacks(
     step: TrainingStep,
 ) -> tuple[StackStep, ...]:
     """Return the step under each other stack of its family, if the job's stack is a shipped one;
-    nothing where all of them take as long.
+    nothing where all of them take about as long. One that differs brings them all.
 
-    Words of a job that a stack sets by default, such as what is recomputed, stay as they are.
+    What a job leaves to its stack, such as what is recomputed, stays as the job's own stack has it.
     """
     stack = config.stack
     # given times hold for the stack that they were measured under, and so does a factor on them
@@ -41,13 +41,13 @@ def other_stacks(
     # a stack that a user changed has no other of its kind, whatever its name
     if family is None or stack != _shipped_like(stack, stack.name):
         return ()
-    asked_by = {family.off: f"{family.word}: false", family.on: f"{family.word}: true"}
+    words_of_stack = {family.off: f"{family.word}: false", family.on: f"{family.word}: true"}
     others = []
-    for name, key_and_value in asked_by.items():
+    for name, words in words_of_stack.items():
         if name == stack.name:
             continue
         other = config._replace(stack=_shipped_like(stack, name))
-        others.append(StackStep(name, step_time(other, costs, plain).step_s, key_and_value))
+        others.append(StackStep(name, step_time(other, costs, plain).step_s, words))
     if all(abs(other.step_s / step.step_s - 1) < LEAST_DIFFERENCE for other in others):
         return ()
     return tuple(others)

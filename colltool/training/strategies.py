@@ -2,7 +2,7 @@
 that a job file may have; a name without a row fails at import.
 
 Last come the seconds of a pipeline (:func:`pipeline_s`). In comments p are stages, v chunks on each,
-m micro-batches, i a stage.
+m micro-batches, i a stage. A row's ``source`` is the paper or the code that describes it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ R = TypeVar("R", bound=_Named)
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
-    """Return rows by name; ``names``: the Literal that the schema of job files has for them.
+    """Return rows by name. ``names`` is the Literal that the schema of job files has for them; each
+    of its values has a row, and no row has another name.
 
     Raises:
-        TypeError: the rows have other names.
+        TypeError: it is not so.
     """
     by_name: dict[str, R] = {row.name: row for row in rows}
     unmatched = set(get_args(names)) ^ set(by_name)
@@ -46,15 +47,14 @@ _TABLES = packaged_toml(Path(__file__).parent / "data" / "strategies.toml")
 
 
 class Sharding(NamedTuple):
-    """A sharding mode of ``data/strategies.toml``: what replicas share."""
+    """A sharding mode of ``data/strategies.toml``: what is divided over the replicas of a rank."""
 
     name: ShardMode
     source: str
-    # whether a rank has a part only
-    optimizer: bool = False  # of the optimizer's states
-    gradients: bool = False
-    weights: bool = False
-    grouped: bool = False  # whether part of the replicas share, and the others have copies
+    optimizer: bool = False  # whether the optimizer's states are
+    gradients: bool = False  # whether gradients are
+    weights: bool = False  # whether weights are
+    grouped: bool = False  # whether over a group of the replicas only, with a copy in each group
 
 
 SHARDINGS = rows_for(ShardMode, [Sharding(**row) for row in _TABLES["shardings"]])
@@ -75,16 +75,20 @@ class Recomputation(NamedTuple):
         return self.name not in ("layers", "modules")
 
     def share(self, layers: int) -> float:
-        """Share of a stage's layers that runs again."""
+        """Share of a stage's ``layers`` that what is recomputed is of: 1 unless a number of layers is
+        given."""
         return min(1.0, self.max_layers / layers) if self.max_layers and layers else 1.0
 
-    def operation(self, name: str) -> bool:
-        """Whether an operation of a layer, by its name in :mod:`operations`, runs again as a
+    def reruns(self, operation: str) -> bool:
+        """Whether an operation of a layer, by its name in ``data/operations.toml``, runs again as a
         whole."""
-        return self.layers or any(name in OPERATIONS_OF.get(module, ()) for module in self.modules)
+        return self.layers or any(
+            operation in OPERATIONS_OF.get(module, ()) for module in self.modules
+        )
 
 
-# names of the operations that a module runs; the other modules are parts of operations
+# Operations that a module runs as a whole. The modules of ``files.Module`` that are not here run a
+# part of an operation.
 OPERATIONS_OF = {
     "attention": ("attention",),
     "mlp": ("ffn",),
@@ -154,26 +158,29 @@ class PipelineSchedule(NamedTuple):
     """A schedule of two stages or more: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
-    # seconds beyond m passes of the slowest stage, from the passes of all stages and v
+    # (one pass of each stage, v) -> seconds beyond m passes of the slowest stage; only that of
+    # interleaved depends on v
     bubble_s: Callable[[Sequence[Pass], float], float]
-    # micro-batches whose activations a stage keeps at most
+    # micro-batches whose activations a stage keeps at most; a chunk of v is a v-th of one
     in_flight: Callable[[PipelinePlace], float]
     source: str  # paper that describes it
-    # what of the layout does not fit it, and what of the batch once dp is known
+    # what does not fit it: of the layout, and of the batch once dp is known
     requires: Callable[[ParallelConfig], Violations] = _no_violations
     requires_batch: Callable[[ParallelConfig], Violations] = _no_violations
     interleaved: bool = False  # v chunks a stage, every p-th of the model
-    folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
-    ends_as_layers: bool = True  # whether embedding and head may each stand in for a layer
-    # whether it is a default, by v; the others run only where a job names them
-    from_layout: bool = False
-    # the schedule like it with weight gradients in the bubble; None: there is none
-    split: Schedule | None = None
+    # two chunks a stage, down all stages and back up: the model ends on the stage where it begins
+    folded: bool = False
+    # whether embedding and head may each take the place of a layer where that evens out the stages
+    ends_as_layers: bool = True
+    # whether default_schedule() may give it; the others run only where a job names them
+    is_default: bool = False
+    # the schedule like it that fills the bubble with weight gradients; None: there is none
+    split_schedule: Schedule | None = None
     weight_copies: int = 1  # of a stage's weights
     hides_experts: bool = False  # whether all-to-alls of experts hide under another batch
 
 
-# Bubbles are seconds beyond m passes of the slowest stage, from the passes of all stages and v.
+# Bubbles, as ``PipelineSchedule.bubble_s`` says.
 
 
 def _other_stages_s(passes: Sequence[Pass], _: float) -> float:
@@ -183,8 +190,8 @@ def _other_stages_s(passes: Sequence[Pass], _: float) -> float:
 
 
 def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
-    """Bubble of DualPipe: (p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken
-    as their sum."""
+    """Bubble of DualPipe: (p/2 - 1)(F&B + B - 3W), of the slowest stage's forward F, backward B and
+    weight gradients W; F&B, a forward and a backward at once, is taken as their sum."""
     slowest = max(passes, key=lambda stage: stage.total_s)
     waited_s = slowest.total_s + slowest.backward_s - 3 * slowest.weight_s
     return max(0.0, (len(passes) / 2 - 1) * waited_s)
@@ -214,7 +221,11 @@ def _interleaved_batch(config: ParallelConfig) -> Violations:
 
 
 def _folded_layout(config: ParallelConfig) -> Violations:
-    """Check that the layers of a stage make two equal chunks."""
+    """Check that the layers of a stage make two equal chunks.
+
+    Where pp does not divide the layers, only the stages with the fewest are looked at; stages that a
+    job lists are not.
+    """
     layout = config.layout
     if config.model is None or layout.pp == 1 or layout.stages:
         return
@@ -255,24 +266,24 @@ SCHEDULES = rows_for(
     Schedule,
     [
         PipelineSchedule(
-            "gpipe",
-            _other_stages_s,
-            lambda place: place.m,
+            name="gpipe",
+            bubble_s=_other_stages_s,
+            in_flight=lambda place: place.m,
             source="Huang 2018, GPipe, arXiv:1811.06965",
         ),
         PipelineSchedule(
-            "1f1b",
-            _other_stages_s,
-            lambda place: min(place.m, place.stages_left),
-            NARAYANAN,
-            from_layout=True,
-            split="zb1p",
+            name="1f1b",
+            bubble_s=_other_stages_s,
+            in_flight=lambda place: min(place.m, place.stages_left),
+            source=NARAYANAN,
+            is_default=True,
+            split_schedule="zb1p",
         ),
         PipelineSchedule(
             name="interleaved",
             bubble_s=lambda passes, v: _other_stages_s(passes, v) / v,
-            # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first
-            # (Korthikanti 2022, section 4.2.3)
+            # 2(p-i-1) + (v-1)p + 1 chunks, v of which are a micro-batch. On the first stage that
+            # is p (1 + (p-1)/(p v)) micro-batches, as Korthikanti 2022 writes it (section 4.2.3)
             in_flight=lambda place: (
                 min(place.m * place.v, 2 * (place.stages_left - 1) + (place.v - 1) * place.p + 1)
                 / place.v
@@ -281,7 +292,7 @@ SCHEDULES = rows_for(
             requires=_interleaved_layout,
             requires_batch=_interleaved_batch,
             interleaved=True,
-            from_layout=True,
+            is_default=True,
         ),
         PipelineSchedule(
             name="zb1p",
@@ -314,15 +325,22 @@ SCHEDULES = rows_for(
 
 
 def default_schedule(virtual: int) -> Schedule:
-    """The schedule of a layout that names none."""
+    """The schedule of a layout with ``virtual`` chunks a stage that names none."""
     return "interleaved" if virtual > 1 else "1f1b"
 
 
 def pipeline_s(
     schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1
 ) -> float:
-    """Seconds of all micro-batches through all stages: m passes of the slowest one, and the
-    bubble."""
+    """Seconds of all micro-batches through all stages: m passes of the slowest one, and the bubble.
+
+    Args:
+        schedule: the schedule's name; a single stage has no bubble in any.
+        passes: one pass of each stage.
+        micro_batches: m.
+        virtual: v for the bubble; no whole number where chunks differ by a layer
+            (``pipeline_stages.bubble_divisor``).
+    """
     # every stage waits for the slowest one
     steady_s = micro_batches * max(stage.total_s for stage in passes)
     if len(passes) == 1:

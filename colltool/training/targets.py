@@ -1,7 +1,13 @@
-"""The least network with which a step reaches a target.
+"""The cheapest network with which a step reaches a target.
 
-Of each number of the fabric that the registry has for a target the least, with everything else as
-it is (:func:`reach_target`): bandwidths, oversubscription, the innermost domain.
+:func:`reach_target` takes one number of the fabric after the other: the bandwidth of a tier, the
+oversubscription of a level, the ranks of an innermost domain. It finds the cheapest value of each
+that reaches the target, with everything else as it is: the lowest bandwidth, the highest
+oversubscription, the smallest domain.
+
+The numbers are :class:`fabric_changes.Knob`. ``knob.at`` gives the fabric at a share of the number,
+and a smaller share is a cheaper fabric: times a bandwidth, or one over an oversubscription. A domain
+has parts in place of a share, listed in ``knob.tries`` with the smallest domain first.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ TOLERANCE = 1.005  # ratio of two shares at which bisection ends
 
 
 class Target(NamedTuple):
-    """What a step has to reach: one of the two."""
+    """What a step has to reach: one of the two fields is given."""
 
     mfu: float | None = None  # at least
     over: float | None = None  # share by which it may exceed the step with a free network
@@ -50,14 +56,14 @@ class Target(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """The least of one number of a fabric that reaches the target; ``value`` is None where nothing
-    does."""
+    """The cheapest value of one number of a fabric that reaches the target."""
 
     what: str  # the number in words
-    set: tuple[tuple[str, str], ...]  # keys with their values, as ``--set`` takes them
-    value: float | None  # bandwidth in bytes/s, oversubscription or ranks of a domain
-    now: float  # the same of the fabric
-    step_s: float | None  # with that value
+    # keys with their values, as ``--set`` takes them; empty where no value reaches the target
+    set: tuple[tuple[str, str], ...]
+    value: float | None  # bandwidth in bytes/s, oversubscription or ranks of a domain; None: so too
+    now: float  # the value that the fabric has
+    step_s: float | None  # with ``value``
 
 
 class Targeted(NamedTuple):
@@ -74,11 +80,15 @@ def reach_target(
     config: ParallelConfig,
     costs: CollectiveCostCache,
     plain: tuple[PlainCall, ...],
-    now: TrainingStep,
+    current: TrainingStep,
     target: Target,
 ) -> Targeted:
-    """Find the least network for a target; ``now`` is the step on the fabric as it is."""
-    limit_s = target.limit_s(config, now.control_s)
+    """Find the cheapest value of each number of a fabric for a target, outermost tiers first.
+
+    ``current`` is the step on the fabric as it is. ``needed`` is empty where not even a free network
+    reaches the target.
+    """
+    limit_s = target.limit_s(config, current.control_s)
 
     def step_on(other: Fabric) -> float:
         """Seconds of the step on another fabric; infinite where it cannot run there."""
@@ -87,24 +97,26 @@ def reach_target(
         except ColltoolError:  # a group cannot be placed on it
             return inf
 
-    possible = now.control_s <= limit_s
+    possible = current.control_s <= limit_s
     needed: list[Needed] = []
     if possible:
         knobs: list[Knob] = []
+        # a member yields the knobs of a fabric, some of which are for other uses than a target
         for member in members("target", "fabric"):
             knobs += [knob for knob in member.make(costs.fabric) if knob.least is not None]
-        # the outermost tier first
+        # the outermost tier first: tiers are numbered from the inside
         knobs.sort(key=lambda knob: -knob.number)
         needed = [_least_setting(knob, step_on, limit_s) for knob in knobs]
-    return Targeted(target, limit_s, now.step_s <= limit_s, possible, tuple(needed))
+    return Targeted(target, limit_s, current.step_s <= limit_s, possible, tuple(needed))
 
 
 def _least_setting(knob: Knob, step_on: Callable[[Fabric], float], limit_s: float) -> Needed:
-    """Return the least of a number of the fabric with which a step takes at most ``limit_s``;
+    """Return the cheapest value of a knob for a target with which a step takes at most ``limit_s``;
     ``step_on`` gives the seconds of a step on another fabric."""
-    assert knob.least is not None
+    assert knob.least is not None  # as of every knob of a target
 
     def step_s(share: float) -> float:
+        """Seconds of a step with the knob at a share."""
         return step_on(knob.at(share).fabric)
 
     what = sentence(knob.least)
@@ -113,24 +125,26 @@ def _least_setting(knob: Knob, step_on: Callable[[Fabric], float], limit_s: floa
     else:
         share = least_share(step_s, limit_s)
         if share is not None:
+            # so that the number itself, a share times the unit, has four digits
             share = rounded_up(share * knob.unit) / knob.unit
     if share is None:
-        return Needed(what, (), None, knob.now, None)
+        return Needed(what, set=(), value=None, now=knob.now, step_s=None)
     setting = knob.at(share)
     return Needed(
         what,
-        tuple(setting.values.items()),
-        setting.value,
-        knob.now,
-        step_on(setting.fabric),
+        set=tuple(setting.values.items()),
+        value=setting.value,
+        now=knob.now,
+        step_s=step_on(setting.fabric),
     )
 
 
 def least_share(step_s: Callable[[float], float], limit_s: float) -> float | None:
     """Return the least share of a bandwidth with which a step takes at most ``limit_s``, to half a
-    percent; None where no share does.
+    percent.
 
-    Found by bisection, as a faster tier never takes longer.
+    None where the largest share takes longer; the smallest one that is tried where that does not.
+    Found by bisection: it assumes that a step on a faster tier takes no longer.
     """
     low = MIN_SHARE
     high = MAX_SHARE

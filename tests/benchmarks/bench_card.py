@@ -25,7 +25,7 @@ from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.published import published_error
-from colltool.training.roofline import Gemm, Roofline, gemm_s, power_limited
+from colltool.training.roofline import Gemm, Roofline, gemm_s, power_limit_factor
 from colltool.training.stack import accelerator_of, stack_of
 from colltool.training.updates import optimizer_s
 
@@ -73,7 +73,7 @@ def gemm_errors(rows: Iterable[Row], *, sustained: bool = False) -> dict[str, li
         planned_s = gemm_s(gemm, on)
         real_s = 1e-6 * float(row["median_us"])
         if sustained:
-            planned_s *= power_limited(planned_s, 0.0, on)
+            planned_s *= power_limit_factor(planned_s, 0.0, on)
             real_s = 1e-6 * float(row["sustained_us"])
         first = max(rows for rows in ROWS_OF_A_GEMM if rows <= gemm.m)
         error = planned_s / real_s - 1

@@ -10,7 +10,7 @@ from swept import swept
 
 from colltool.training.compute_times import stage_times
 from colltool.training.pipeline_stages import pipeline_stages
-from colltool.training.roofline import Gemm, gemm_s, power_limited
+from colltool.training.roofline import Gemm, gemm_s, power_limit_factor
 
 ROWS = bench_card.gemm_rows(bench_card.FOLDER)
 STEPS = [bench_card.planned(row) for row in bench_card.step_rows(bench_card.FOLDER)]
@@ -34,8 +34,8 @@ def test_gemms_without_pause_run_at_the_power_limit() -> None:
     found = bench_card.gemm_errors(ROWS, sustained=True)
     assert size(found["bf16"] + found["grouped"]) < 0.08
     on = bench_card.machine("bf16")
-    assert power_limited(1.0, 0.0, on) == pytest.approx(1 / 0.907)
-    assert power_limited(1.0, 1.0, on) == 1
+    assert power_limit_factor(1.0, 0.0, on) == pytest.approx(1 / 0.907)
+    assert power_limit_factor(1.0, 1.0, on) == 1
 
 
 def test_parts_of_steps() -> None:

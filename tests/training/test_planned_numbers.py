@@ -24,13 +24,14 @@ from colltool.training.calls import stage_calls, tensor_buckets
 from colltool.training.compression import (
     EXTRA_STEPS,
     break_even_extra_steps,
-    compressed,
+    compressed_times,
     ratio_of,
     time_to_accuracy,
 )
 from colltool.training.job import load_job
-from colltool.training.overlap import behind_pass, logp, queued
+from colltool.training.overlap import logp
 from colltool.training.parallel_config import Compression
+from colltool.training.pass_buckets import behind_pass, queued
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 
@@ -266,13 +267,13 @@ def test_top_k_without_its_indices() -> None:
 
 def test_compression_pays() -> None:
     """P10: 40 ms, a ratio of 8 and 2 ms of overhead: 7 ms, 5.7 times; 1 ms: 2.125 ms, and never."""
-    (long_s, pays_s), (short_s, never_s) = (compressed(t, 8, 2e-3) for t in (40e-3, 1e-3))
+    (long_s, pays_s), (short_s, never_s) = (compressed_times(t, 8, 2e-3) for t in (40e-3, 1e-3))
     assert long_s == pytest.approx(7e-3)
     assert 40e-3 / long_s == pytest.approx(5.7, rel=RTOL)
     assert pays_s == pytest.approx(35e-3)
     assert short_s == pytest.approx(2.125e-3)
     assert never_s == pytest.approx(0.875e-3), "below the overhead of 2 ms"
-    assert compressed(40e-3, 8, 0.0, fixed_s=20e-3)[0] == pytest.approx(22.5e-3), (
+    assert compressed_times(40e-3, 8, 0.0, fixed_s=20e-3)[0] == pytest.approx(22.5e-3), (
         "latency does not shrink"
     )
 

@@ -27,7 +27,8 @@ from colltool.training.proposals import Proposal
 from colltool.training.published import PublishedError
 from colltool.training.sentences import MFU_CONVENTION
 from colltool.training.stack_choice import StackStep
-from colltool.training.step_time import StepCalibration, StepPart
+from colltool.training.step_calibration import StepCalibration
+from colltool.training.step_time import StepPart
 from colltool.training.targets import Needed, Targeted
 
 # why a call has no interval

@@ -21,7 +21,7 @@ from colltool.training.goodput import Goodput
 from colltool.training.plan import Plan
 from colltool.training.published import PublishedError, memory_error, published_error
 from colltool.training.sentences import MFU_CONVENTION
-from colltool.training.step_time import BELIEVED
+from colltool.training.step_calibration import BELIEVED
 
 
 def step_facts(result: Plan) -> Iterator[str]:

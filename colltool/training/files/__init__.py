@@ -1,5 +1,9 @@
 """Field types of job files, and the pydantic models of the files that a job names: models, devices
-and stacks."""
+and stacks.
+
+Docstrings of the models are descriptions of the schemas that ``colltool schema`` prints, so they speak
+to authors of such files. In them a Size is in bytes, a Duration in seconds, a Bandwidth in bytes/s.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ ContextMode = Literal["ring", "all-gather", "ulysses"]
 DispatcherName = Literal["alltoall", "allgather", "deepep", "hybridep", "uccl-ep", "deepep-nvshmem"]
 # what tensor parallel calls hide under: nothing, weight gradients, or GEMMs in pieces
 TensorOverlap = Literal["none", "bulk", "split"]
-# of an element, by precision
+# bytes of an element, by precision
 BYTES: dict[str, float] = {
     "fp32": 4,
     "tf32": 4,
@@ -70,7 +74,11 @@ def _parsed_with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator
 
 
 def _percent_or_share(value: Any) -> Any:
-    """Return ``10%`` or 0.1 as 0.1; ValueError for anything else."""
+    """Return ``10%`` or 0.1 as 0.1; bounds are checked after it.
+
+    Raises:
+        ValueError: it is no number, alone or with a percent sign.
+    """
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
             return float(value.strip().removesuffix("%")) / 100
@@ -140,11 +148,15 @@ Imbalance = Annotated[
     FieldHint("the busiest rank's load over the mean, from 1, such as 1.2"),
 ]
 MaybeFlag = Annotated[Flag | None, FieldHint("true or false")]
-_NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), FieldHint("a whole number from 0")]
-_MLA = FieldHint("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}")
+_FromZero = Annotated[
+    int, Field(ge=0, le=1_000_000, strict=True), FieldHint("a whole number from 0")
+]
+_MLA_HINT = FieldHint(
+    "a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}"
+)
 
 
-_OPERATION = FieldHint("a mapping such as {operation: attention, layers: 12}")
+_OPERATION_HINT = FieldHint("a mapping such as {operation: attention, layers: 12}")
 
 
 class MoeFile(Part):
@@ -161,13 +173,13 @@ class MoeFile(Part):
     experts: Dimension
     top_k: Dimension
     ffn: Dimension
-    shared_ffn: _NONE = 0
-    dense_layers: _NONE = 0
+    shared_ffn: _FromZero = 0
+    dense_layers: _FromZero = 0
     imbalance: Imbalance | None = None
     groups: Dimension = 1
     top_groups: Dimension | None = None
     spread: Flag = False
-    latent: _NONE = 0
+    latent: _FromZero = 0
 
     @model_check
     def _top_fits(self) -> Iterator[FieldError]:
@@ -191,7 +203,7 @@ class MlaFile(Part):
     head has with and without position, and as a value.
     """
 
-    q_rank: _NONE
+    q_rank: _FromZero
     kv_rank: Dimension
     nope: Dimension
     rope: Dimension
@@ -242,25 +254,25 @@ class ModelFile(Part):
     heads: Dimension | None = None
     kv_heads: Dimension | None = None
     head_dim: Dimension | None = None
-    ffn: _NONE | None = None
+    ffn: _FromZero | None = None
     gated: Flag = True
     vocab: Dimension | None = None
     tied: Flag = False
     bias: Flag = False
     dropout: Annotated[Flag | None, FieldHint("true or false")] = None
-    positions: _NONE = 0
+    positions: _FromZero = 0
     window: Dimension | None = None
-    windowed_layers: _NONE | None = None
+    windowed_layers: _FromZero | None = None
     moe: Annotated[
         MoeFile | None, FieldHint("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")
     ] = None
-    mla: Annotated[MlaFile | None, _MLA] = None
+    mla: Annotated[MlaFile | None, _MLA_HINT] = None
     operations: Annotated[
-        tuple[Annotated[OperationFile, _OPERATION], ...],
+        tuple[Annotated[OperationFile, _OPERATION_HINT], ...],
         Field(max_length=16),
         FieldHint("a list of operations, such as [{operation: attention, layers: 12}]"),
     ] = ()
-    ffn_layers: _NONE | None = None
+    ffn_layers: _FromZero | None = None
     parameters: Parameters | None = None
     left_out: Annotated[
         tuple[Label, ...],
@@ -271,6 +283,7 @@ class ModelFile(Part):
 
     @model_check
     def _is_whole(self) -> Iterator[FieldError]:
+        # one error at a time: what is wrong later often follows from what is wrong before
         missing = [key for key in ("hidden", "heads", "ffn", "vocab") if getattr(self, key) is None]
         only_size = self.parameters is not None and self.moe is None and self.mla is None
         if len(missing) == 4 and only_size:
@@ -318,10 +331,11 @@ class ModelFile(Part):
         yield from self._wrong_operations()
 
     def _wrong_operations(self) -> Iterator[FieldError]:
-        """Operations that are not known, or whose sizes are not whole."""
-        given = {"hidden", "heads", "kv_heads", "head_dim", "value_dim", "query_inputs"}
+        """Yield an error for each operation that is not known, or lacks sizes that the model does not
+        have either."""
+        model_sizes = {"hidden", "heads", "kv_heads", "head_dim", "value_dim", "query_inputs"}
         if self.mla is not None:
-            given |= {"q_rank", "kv_rank", "nope", "rope", "value"}
+            model_sizes |= {"q_rank", "kv_rank", "nope", "rope", "value"}
         for place, operation in enumerate(self.operations):
             path = ("operations", place)
             kind = KINDS.get(operation.operation)
@@ -330,7 +344,9 @@ class ModelFile(Part):
                 fix = f"{nearest(operation.operation, list(KINDS))} known: {', '.join(KINDS)}"
                 yield FieldError(what, fix.strip(), (*path, "operation"))
                 continue
-            missing = [size for size in kind.needs if size not in given | operation.sizes.keys()]
+            missing = [
+                size for size in kind.needs if size not in model_sizes | operation.sizes.keys()
+            ]
             if missing:
                 yield FieldError(
                     f"{operation.operation} lacks {' and '.join(missing)}",
@@ -339,14 +355,16 @@ class ModelFile(Part):
                 )
 
 
-_PEAK = FieldHint("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
-_BY_PRECISION = FieldHint("a mapping by precision and generation, such as {bf16: {hopper: 0.78}}")
-_BY_GENERATION = FieldHint("a mapping by generation of the device, such as {hopper: 0.78}")
+_PEAK_HINT = FieldHint("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
+_BY_PRECISION_HINT = FieldHint(
+    "a mapping by precision and generation, such as {bf16: {hopper: 0.78}}"
+)
+_BY_GENERATION_HINT = FieldHint("a mapping by generation of the device, such as {hopper: 0.78}")
 Generation = Annotated[
     str, Field(pattern=r"^[a-z0-9-]{1,32}$"), FieldHint("a generation, such as hopper", "text")
 ]
 ByGeneration = Annotated[
-    dict[Generation, Share], Field(min_length=1, max_length=32), _BY_GENERATION
+    dict[Generation, Share], Field(min_length=1, max_length=32), _BY_GENERATION_HINT
 ]
 
 
@@ -363,10 +381,10 @@ class DeviceFile(Part):
     name: Label = ""
     description: Words = ""
     generation: Generation
-    peak: Annotated[dict[Precision, FlopRate], Field(min_length=1), _PEAK]
+    peak: Annotated[dict[Precision, FlopRate], Field(min_length=1), _PEAK_HINT]
     memory: Size
     bandwidth: Bandwidth
-    units: _NONE | None = None
+    units: _FromZero | None = None
     host: Bandwidth | None = None
 
 
@@ -380,7 +398,7 @@ class AttentionFile(Part):
 
     flash: Flag = True
     efficiency: ByGeneration
-    backward: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
+    backward: Annotated[dict[Generation, Share], _BY_GENERATION_HINT] = Field(default_factory=dict)
     half_wave: Factor = 1.0
 
 
@@ -427,8 +445,8 @@ class StackFile(Part):
     description: Words = ""
     date: Words = ""
     # GEMMs: shares of the peak, and where smaller ones reach half of it
-    gemm: Annotated[dict[Precision, ByGeneration], Field(min_length=1), _BY_PRECISION]
-    grouped: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
+    gemm: Annotated[dict[Precision, ByGeneration], Field(min_length=1), _BY_PRECISION_HINT]
+    grouped: Annotated[dict[Generation, Share], _BY_GENERATION_HINT] = Field(default_factory=dict)
     grouped_half: Factor = 100.0
     grouped_k_half: Factor | None = None
     grouped_tile: Factor = 0.0
@@ -437,7 +455,7 @@ class StackFile(Part):
     half: Factor = 150.0
     half_wave: Factor = 0.15
     fp8_half_wave: Factor | None = None
-    sustained: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
+    sustained: Annotated[dict[Generation, Share], _BY_GENERATION_HINT] = Field(default_factory=dict)
     weight_gradient: Share = 0.95
     # other kernels: bytes that they move, and what it takes to start one
     attention: Annotated[

@@ -74,12 +74,10 @@ def unknown_type(config: UnknownType) -> ConfigProblem:
     what = f"model_type '{kind_text}' is not modelled"
     if isinstance(kind, str) and kind in REASONS:
         return ConfigProblem(place, f"{what}: {REASONS[kind]}", f"{MODEL_FILE}; or {KNOWN_TIMES}")
-    unread = []
-    for key, value in config.given.items():
-        if key not in USED | HARMLESS and may_size(key, value):
-            unread.append(printable(key)[:40])
+    unread = [key for key in config.given if key not in USED | HARMLESS]
+    unread = [printable(key)[:40] for key in unread if may_size(key, config.given[key])]
     if unread:
-        what += f", and no known type has {', '.join(unread[:6])}"
+        what += f", and no known type has {', '.join(unread[:6])}"  # enough for one line
     did_you_mean = nearest(kind_text, list(FAMILIES))  # empty where no name is near
     fix = f"{did_you_mean} {MODEL_FILE}; or the model_type of a known one with the same layers"
     return ConfigProblem(place, what, fix.strip())
@@ -95,7 +93,7 @@ def unmodelled(config: ModelConfig) -> Iterator[ConfigProblem]:
         return
     unknown_words = config.unknown_words()
     if unknown_words:
-        key = config.list_of_words()
+        key = config.layer_list_key()
         yield ConfigProblem(
             (*config.path, key),
             f"{key} has {len(unknown_words)} of {config.layers} layers of"
@@ -112,7 +110,7 @@ def unmodelled(config: ModelConfig) -> Iterator[ConfigProblem]:
             MODEL_FILE,
         )
     if not unknown_words:
-        # not for the shape: this asks the config for every key that a model needs
+        # only so that the config is asked for every key that a model needs
         shape_of(config, "")
     yield from _unknown_keys(config)
 

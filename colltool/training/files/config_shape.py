@@ -93,11 +93,11 @@ def _mixers(config: ModelConfig, operations: list[str]) -> dict[str, Any]:
     if is_plain and counts.keys() <= {"attention", in_window}:
         windowed = counts[in_window]
         return {"window": window, "windowed_layers": windowed} if windowed else {}
-    rows = []
-    for operation, layers in counts.items():
-        rows.append(_operation(config, operation, layers * repeats, window))
-    for operation in also:
-        rows.append(_operation(config, operation, config.layers, window))
+    rows = [
+        _operation(config, operation, layers * repeats, window)
+        for operation, layers in counts.items()
+    ]
+    rows += [_operation(config, operation, config.layers, window) for operation in also]
     return {"operations": rows}
 
 

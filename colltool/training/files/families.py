@@ -1,9 +1,10 @@
 """The table of model types, ``data/families.toml``: the entry of each type (:func:`family_of`), and the
 keys of a config.json that it speaks of.
 
-The head of each part of that file says what its rows mean. A spelling is how a key or a product of
-keys gives a size: "hidden_size", "4*n_embd", "attn_config.kv_n_heads". A rule says which operation
-each layer has, or which layers have experts.
+The comment before each part of that file says what its rows mean. A type is the ``model_type`` of a
+config. A spelling is how a key or a product of keys gives a size: "hidden_size", "4*n_embd",
+"attn_config.kv_n_heads". A rule is a mapping that says which operation each layer has, or which layers
+have experts. The sets of keys below are of all types together; only :func:`own_keys` are of one.
 """
 
 from __future__ import annotations
@@ -18,25 +19,27 @@ from colltool.base.cache import packaged_toml
 from colltool.training.mixers import KINDS, MixerKind
 
 TABLE = packaged_toml(Path(__file__).parents[1] / "data" / "families.toml")
-# spellings of each size, the usual one first
+# spellings of each size by its name in colltool, the usual one first
 SIZES: dict[str, list[str]] = {**TABLE["sizes"], **TABLE["operation_sizes"]}
 # keys that change neither size nor work
 HARMLESS = frozenset(TABLE["harmless"])
+# the entry of each type as the file has it; :func:`family_of` fills it up
 FAMILIES: dict[str, Mapping[str, Any]] = TABLE["types"]
-# why types of models are refused
+# why a type is refused, by type
 REASONS: dict[str, str] = {}
 for _why, _kinds in TABLE["refused"].items():
     REASONS.update(dict.fromkeys(_kinds, _why))
-# in the names of keys: what sounds like a size, what does not after all, and parts that are no text
+# What the name of a key may have in it: a sound of a size ("layer"), of none after all ("_eps"), or of
+# a part that is no text ("vision").
 _SIZED = re.compile("|".join(TABLE["sized"]))
 _UNSIZED = re.compile("|".join(TABLE["unsized"]))
-SIDES = re.compile("|".join(TABLE["sides"]))
+NO_TEXT = re.compile("|".join(TABLE["sides"]))
 # the keys of a spelling such as "hidden_size/attn_config.n_heads": hidden_size, attn_config.n_heads
 _KEY = re.compile(r"[A-Za-z_][\w.]*")
 LAST_WITH_EXPERTS = "moe_layer_end_index"  # key of the last layer with experts
-# keys of a rule that name keys of a config
+# keys of a rule whose values are keys of a config
 _FORMS = ("list", "at", "every", "offset", "from", "on")
-# words after an operation that say which keys it sees
+# what an operation's name ends with where its queries see some keys only: "attention in a window"
 IN_A_WINDOW = " in a window"
 IN_CHUNKS = " in chunks"
 
@@ -83,7 +86,7 @@ def _size_keys(entry: Mapping[str, Any]) -> set[str]:
 
 
 def _rule_keys(rules: Iterable[Mapping[str, Any]], *forms: str) -> set[str]:
-    """Keys that rules look up by some of :data:`_FORMS`."""
+    """Keys of a config that rules name under some of :data:`_FORMS`."""
     keys: set[str] = set()
     for rule in rules:
         for form in forms:
@@ -92,13 +95,14 @@ def _rule_keys(rules: Iterable[Mapping[str, Any]], *forms: str) -> set[str]:
 
 
 def kind_of_word(word: str) -> MixerKind | None:
-    """The operation that a word of a list of layers stands for, in a window or not; None where it is
-    none, such as "dense"."""
+    """The kind of an operation by its name, with "in a window" or "in chunks" or without; None where
+    there is none of that name, such as "dense"."""
     return KINDS.get(word.removesuffix(IN_A_WINDOW).removesuffix(IN_CHUNKS))
 
 
 def own_keys(entry: Mapping[str, Any]) -> set[str]:
-    """Outermost keys that models of a type have, whether or not they are looked up."""
+    """Outermost keys that models of a type have, from its entry, whether or not they are looked
+    up."""
     keys = _keys_in(TABLE["sizes"])
     keys |= _size_keys(entry)
     keys |= _rule_keys(TABLE["experts"], *_FORMS)
@@ -137,8 +141,10 @@ def _list_keys(*forms: str) -> set[str]:
     return keys
 
 
-INDICES = _list_keys("at")  # lists of the numbers of layers, among LISTS or EITHER
-# keys of any type: of whole numbers, of lists or texts with a word a layer, and of either
+# Keys by the value that they may have in any type: NUMBERS a whole number, LISTS a list or text with an
+# entry for each layer or the numbers of some layers, EITHER one of the two, INDICES (some of LISTS and
+# EITHER) the numbers of some layers.
+INDICES = _list_keys("at")
 NUMBERS = _number_keys()
 LISTS = _list_keys("list", "at")
 EITHER = NUMBERS & LISTS
@@ -153,20 +159,24 @@ USED = {"model_type", *map(outermost, NUMBERS | LISTS | EITHER | FLAGS | POSITIO
 
 @cache
 def family_of(kind: str) -> Mapping[str, Any]:
-    """The entry of a type, with what it has from the type that it is like; KeyError where the type
-    is not known."""
+    """The entry of a type, with what it has from the type that it is ``like``.
+
+    Raises:
+        KeyError: the type has no entry.
+    """
     entry = FAMILIES[kind]
     if "like" not in entry:
         return entry
     merged = _merged(family_of(entry["like"]), entry)
-    # ``inside`` are defaults of a class of models: a type that differs in anything has other ones
+    # ``inside`` are the defaults of one class of models, so they hold only for a type that is another
+    # name of it: whose entry is ``like`` alone
     if len(entry) > 1 and "inside" not in entry:
         merged.pop("inside", None)
     return merged
 
 
 def _merged(base: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of an entry over those of another, some of their tables key by key."""
+    """Return the keys of an entry over those of ``base``; sizes, words and defaults one by one."""
     merged = {**base, **entry}
     for key in ("sizes", "words", "defaults"):
         if key in base and key in entry:

@@ -59,7 +59,9 @@ def read_config(path: str) -> ModelFile:
     except ManyErrors as error:
         # sizes that contradict each other have a place in the mapping, but none in the config
         where = f"{printable(path)}:1:1"
-        errors = []
-        for wrong in problems_of(error):
-            errors.append(ColltoolError(wrong.what, where=where, fix=wrong.fix or MODEL_FILE))
-        raise ManyErrors(errors) from error
+        raise ManyErrors(
+            [
+                ColltoolError(problem.what, where=where, fix=problem.fix or MODEL_FILE)
+                for problem in problems_of(error)
+            ]
+        ) from error

@@ -1,6 +1,12 @@
 """A job file as pydantic models.
 
-Their docstrings are the descriptions of the schema that ``colltool schema job`` prints.
+Their docstrings are the descriptions of the schema that ``colltool schema job`` prints, so they speak
+to authors of job files.
+
+A key whose default is None may be left out: then the stack, or a default that follows from the other
+keys, says (:mod:`colltool.training.job_configuration`). A Size is bytes, a Duration seconds, a
+PercentOrShare a share from 0. The functions under ``@model_check`` yield what does not fit together,
+each with a fix and the key at fault.
 """
 
 from __future__ import annotations

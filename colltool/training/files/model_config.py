@@ -4,6 +4,15 @@ layer, and which layers have experts.
 :func:`config_of` finds the text in a config of several parts, and its type. A :class:`ModelConfig`
 then answers questions of a model, and remembers the keys that it was asked for, so that the others
 can be judged (:mod:`config_problems`).
+
+What it reads by is ``data/families.toml``, whose comments say what each key of an entry and of a rule
+means. In short:
+
+- a *type* is a config's ``model_type``; its *entry* says where it differs from other types
+- a *spelling* is a key of a config, or a sum of products and quotients of keys, that gives a size
+- a *rule* gives each layer a word: those of a list (``list``); or ``is`` for the layers that it
+  names by number (``every``, ``from``, ``at``) and ``other`` for the rest; or one for ``all``
+- a *word* stands for an operation of a layer, or for what follows it: "dense", "experts", ""
 """
 
 from __future__ import annotations
@@ -15,8 +24,8 @@ from colltool.training.files.families import (
     FAMILIES,
     FLAGS,
     LAST_WITH_EXPERTS,
+    NO_TEXT,
     POSITIONS,
-    SIDES,
     SIZES,
     TABLE,
     USED,
@@ -41,8 +50,10 @@ class ModelConfig:
     Attributes:
         data: the same, with keys that the type has by default.
         entry: what ``data/families.toml`` says of the type, for the values of this config.
-        asked: outermost keys of the type, and those that were looked up.
-        passed_over: keys that may say something of the model, but no size.
+        asked: keys that need no judging: those of the type, and all that were looked up; outermost
+            ones, ``attn_config`` for ``attn_config.n_heads``.
+        passed_over: keys that may say something of the model, but no size; :mod:`config_problems`
+            fills it.
     """
 
     def __init__(
@@ -66,7 +77,7 @@ class ModelConfig:
         self.passed_over: list[str] = []
         self.asked = {"model_type", *FLAGS, *POSITIONS, *TABLE["ahead"], *TABLE["texts"]}
         self.asked |= own_keys(entry)
-        # entries that hold where a key has a value
+        # changes of the entry that hold where a key has a value; "given" is any but null, 0 and ""
         for change in entry.get("when", ()):
             value = self.get(change["key"])
             if value == change["value"] or (change["value"] == "given" and value):
@@ -80,13 +91,16 @@ class ModelConfig:
 
     def number(self, key: str) -> int | None:
         """The whole number of a key, or else of the size of that name; of a list, the number that
-        all layers have. None where there is none."""
+        all layers have. None where there is none.
+
+        The key may be one that a spelling names, so the name of a size gives that size.
+        """
         value = self.get(key)
         if isinstance(value, list) and value and len(set(map(str, value))) == 1:
             value = value[0]
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        # a spelling may name a size of the type, unless it is one of that size itself
+        # a size that is spelled by its own name would be looked up without end
         spellings = self.entry.get("sizes", {}).get(key, (key,))
         return None if key in spellings else self.size(key)
 
@@ -120,6 +134,7 @@ class ModelConfig:
         """A size by its name in colltool; None where no key gives it.
 
         Args:
+            name: one of :data:`SIZES`, such as "heads".
             operation: the operation whose own size is meant, None where it has none of that name;
                 empty: the model's.
         """
@@ -138,17 +153,20 @@ class ModelConfig:
         return None
 
     def _spellings(self, name: str) -> list[str]:
-        """The spellings of a size of the model; none of a size that is not known."""
+        """The spellings of a size of the model, the first that is given holds; none of a size that
+        is not known."""
         spellings: list[str] = {**SIZES, **self.entry.get("sizes", {})}.get(name, [])
         return spellings
 
     def key_of(self, name: str) -> str:
-        """The key that a size is usually written with."""
+        """The key that a size is usually written with, for errors; else its name in colltool."""
         return next(iter(self._spellings(name)), name)
 
     def first_given(self, keys: Any) -> Any:
-        """The value of the first of several keys that is given, None where none is; a number stands
-        for itself, a text for one key."""
+        """The value of the first of several keys that is given, None where none is.
+
+        ``keys`` is as a rule has it: a list of keys, one key, or a number in place of a key's.
+        """
         if isinstance(keys, int):
             return keys
         if isinstance(keys, str):
@@ -158,7 +176,8 @@ class ModelConfig:
 
     @property
     def layers(self) -> int:
-        """Layers; where no key says so as many as are listed, and 0 where none are."""
+        """How many layers there are: as a key says, else as many as a list names; 0 without
+        either."""
         count = self.size("layers")
         if count is None:
             for rule in self._mixer_rules():
@@ -180,8 +199,8 @@ class ModelConfig:
                 return words
         return ["attention"] * self.layers
 
-    def list_of_words(self) -> str:
-        """The key that lists the layers, for errors; the usual one where none does."""
+    def layer_list_key(self) -> str:
+        """The key whose list has the words of layers, for errors; ``layer_types`` where none has."""
         for rule in self._mixer_rules():
             for key in keys_of(rule.get("list")):
                 if _listed(self.get(key)):
@@ -190,7 +209,7 @@ class ModelConfig:
 
     def operations(self) -> list[str]:
         """The operation of each layer, such as "attention in a window"; or what follows one: "dense",
-        "experts" or "". Words that are not known stay."""
+        "experts" or "". Words that are not known come back as they are."""
         known = self._known_words()
         return [known.get(word, word) for word in self.words()]
 
@@ -209,8 +228,11 @@ class ModelConfig:
         return unknown
 
     def with_experts(self) -> list[bool]:
-        """Whether each layer has experts: all rules that hold have to say so. Of a type whose layers
-        are a single part, its operations say instead."""
+        """Return for each layer whether it has experts: all rules that hold have to say so, and
+        without any rule all layers have.
+
+        Not for types with ``single``, whose :meth:`operations` say it.
+        """
         have_experts = [True] * self.layers
         for rule in TABLE["experts"]:
             # rules that name layers by number name those with experts, unless they say otherwise
@@ -218,6 +240,7 @@ class ModelConfig:
             if words is None:
                 continue
             known = {**TABLE["words"], **rule.get("words", {})}
+            # a list may be longer than the layers
             for layer, word in enumerate(words[: self.layers]):
                 have_experts[layer] &= known.get(word, word) == "experts"
         end = self.number(LAST_WITH_EXPERTS)
@@ -228,7 +251,7 @@ class ModelConfig:
 
     def _by_rule(self, rule: Mapping[str, Any]) -> list[str] | None:
         """The word of each layer by a rule; None where its key is not given, or the rule is switched
-        off."""
+        off by another key."""
         if "on" in rule and not self.get(rule["on"]):
             return None
         layers = self.layers
@@ -253,11 +276,11 @@ class ModelConfig:
             return None
         if rule.get("cyclic"):
             return [listed[layer % len(listed)] for layer in range(self.layers)]
-        return listed[: self.layers or None]
+        return listed[: self.layers or None]  # all of them where no key gives a number of layers
 
     def _named_layers(self, rule: Mapping[str, Any]) -> Iterable[int] | None:
-        """The layers that a rule names by number, from 0: every so-manieth (``every``), all from one
-        on (``from``), or those of a list (``at``). None where its key has no such value."""
+        """The layers that a rule names by number, from 0: every n-th (``every``), all from one on
+        (``from``), or those of a list (``at``). None where its key has no such value."""
         form = next(form for form in ("every", "from", "at") if form in rule)
         value = self.first_given(rule[form])
         if value is None or isinstance(value, bool):
@@ -271,14 +294,14 @@ class ModelConfig:
             return range(value, self.layers)
         if value == 0:
             return None
-        # the last of each, unless a key says which
+        # the last of each n, unless a key says which
         offset = value - 1
         if "offset" in rule:
             offset = self.first_given(rule["offset"]) or 0
         return [layer for layer in range(self.layers) if layer % value == offset]
 
     def not_counted(self) -> list[str]:
-        """What is not counted of a model, in words."""
+        """What is not counted of a model, in words; a part for each kind of it."""
         parts = []
         for key in TABLE["ahead"]:
             ahead = self.number(key)
@@ -290,13 +313,17 @@ class ModelConfig:
                 break
         parts += [f"what is no text ({part})" for part in self.left_out]
         if self.passed_over:
+            # a few names are enough for one line
             parts.append(f"what these keys say: {', '.join(self.passed_over[:4])}"[:100])
         return parts
 
 
 def value_at(data: Mapping[str, Any], key: str) -> Any:
-    """The value of a key, None where it is not there; of one inside a mapping by ``outer.inner``, a
-    list of all that are inside a mapping by ``outer.each.inner``."""
+    """The value of a key, None where it is not there.
+
+    ``outer.inner`` is a key inside a mapping, ``outer.each.inner`` a list of the values of that key in
+    all mappings that ``outer`` holds, by key or in a list.
+    """
     value: Any = data
     for part in key.split("."):
         if isinstance(value, list):
@@ -332,7 +359,7 @@ class UnknownType(NamedTuple):
 
     Args:
         path: where its text is in a config of several parts.
-        kinds: the types that it names, the innermost last.
+        kinds: the values of ``model_type`` that it names, the innermost last; of any type.
         given: the keys of the text.
     """
 
@@ -342,8 +369,8 @@ class UnknownType(NamedTuple):
 
 
 def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
-    """Return the config of a model's text, which is the innermost part of ``data`` that is one, by
-    the innermost type that is known."""
+    """Return the config of a model's text: the innermost part of ``data`` that is one, read by the
+    innermost type that has an entry."""
     path: tuple[str, ...] = ()
     kinds = [data.get("model_type")]
     merged = dict(data)  # keys of the text, over those of the parts around it
@@ -357,7 +384,7 @@ def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
         path = (*path, inner)
         kinds.append(part.get("model_type"))
         left_out += _no_text(part)
-        # what the text does not say itself is that of what it is in, such as a tied head
+        # what the text does not say itself, such as a tied head, holds as the part around it says
         outer = {key: value for key, value in merged.items() if key in USED}
         merged = {**outer, **part}
     for kind in reversed(kinds):
@@ -368,8 +395,5 @@ def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
 
 def _no_text(data: Mapping[str, Any]) -> list[str]:
     """Keys of parts that are no text: towers of images or sound."""
-    keys = []
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value and SIDES.search(key):
-            keys.append(key)
-    return keys
+    parts = [key for key, value in data.items() if isinstance(value, Mapping) and value]
+    return [key for key in parts if NO_TEXT.search(key)]
