@@ -86,6 +86,7 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     if _states_size(stated, next_inner.name, outermost - 1):
         takes_parts = False
     if takes_parts and all(group.stride == 1 for group in groups):
+        # the largest part of a rack that fills whole racks at every count, of however many racks
         per_rack = per_rack_for(fabric, counts, inf) or rack
     nodes = max(ceil(count / per_rack) for count in counts)
     change = AS_IT_IS

@@ -76,8 +76,11 @@ def plan_on_fabric(
     readings: ModelOptions,
     extras: PlanExtras = NO_EXTRAS,
 ) -> Plan:
-    """A job's step on a fabric, with the job adapted where the fabric requires it and the accuracy
-    of each collective's price. ``ranks``: None where the user names no number."""
+    """A job's step on a fabric, with the accuracy of each collective's price.
+
+    The job is adapted where the fabric requires it, and the plan's ``grounds`` then say how.
+    ``ranks``: None where the user names no number.
+    """
     fits = fit_to_fabric(job, fabric, ranks, readings)
     planned = plan(fits.job, fits.fabric, fits.ranks, readings, extras)
     planned = replace(
@@ -113,7 +116,7 @@ def _call_with_accuracy(
     unchanged_s = None
     if unchanged is not None:
         seconds = seconds_by_schedule(unchanged, call.primitive, call.bytes, group, readings)
-        # infinitely long where the same schedule did not run before
+        # by title under its fastest protocol; infinitely long where it did not run before
         unchanged_s = seconds.get((planned_call.sent.cost.algorithm, ""), inf)
     interval = interval_of(
         fabric,
@@ -147,7 +150,10 @@ def plans(
     titles = column_titles(fabrics, typed or [""] * len(fabrics))
     bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]
     return Plans(
-        tuple(planned), tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles
+        plans=tuple(planned),
+        costs=tuple(map(cost_of, fabrics)),
+        ground=basis_differences(titles, bases),
+        titles=titles,
     )
 
 

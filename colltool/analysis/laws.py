@@ -55,7 +55,7 @@ class Law(NamedTuple):
 
     primitive: Primitive
     ranks: int
-    nodes: int
+    nodes: int  # whole innermost domains that the ranks fill, at least 1
     pieces: tuple[LinePiece, ...]
     worst: float  # largest relative distance from prices that it was checked against
 
@@ -138,9 +138,11 @@ def _law(fabric: Fabric, primitive: Primitive, ranks: int) -> Law:
     placed = place(fabric, group)
     nodes = max(ranks // placed.spans[0].tier.endpoints, 1)
     readings = ModelOptions()
+    # all prices that were asked for, by size in bytes
     asked: dict[int, float] = {}
 
     def seconds(size: int) -> float:
+        """The price of what the library runs at a size; kept in ``asked``."""
         if size not in asked:
             priced = price(fabric, primitive, float(size), group, readings)
             picked = with_library_choice([priced], fabric, readings, required=False)[0]
@@ -155,7 +157,7 @@ def _checked_pieces(
     seconds: Seconds, asked: dict[int, float]
 ) -> tuple[tuple[LinePiece, ...], float]:
     """Pieces that keep :data:`WITHIN` at sizes that they were not made from, and the worst distance
-    there.
+    there. ``asked`` fills while ``seconds`` is called.
 
     Sizes that miss it are knots of the next try, so that this ends.
     """

@@ -51,7 +51,8 @@ Reason = Literal[
 
 
 class SameReason(NamedTuple):
-    """Why a value makes no difference."""
+    """Why a value makes no difference; of the other fields only those that :data:`Reason` names for it
+    are set."""
 
     reason: Reason
     key: str = ""  # empty between different fabrics
@@ -69,7 +70,7 @@ class OutcomeRange(NamedTuple):
     outcome: Outcome
     from_bytes: float
     to_bytes: float
-    ratio: float  # the one farthest from 1
+    ratio: float  # the one farthest from 1; 1 where no size has a ratio
     # the error of the ratio, a share, if that is more than its distance from 1
     within: float | None = None
     why: tuple[SameReason, ...] = ()  # reasons for ``same``
@@ -239,7 +240,7 @@ class ColumnDifference(NamedTuple):
     column: str
     primitive: Primitive
     ranks: tuple[int, ...]
-    runs: tuple[OutcomeRange, ...]
+    runs: tuple[OutcomeRange, ...]  # ascending
 
 
 class OnePortWinner(NamedTuple):

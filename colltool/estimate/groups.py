@@ -161,7 +161,11 @@ def place(
     fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False
 ) -> PlacedGroup:
     """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or
-    a spec with the rest. ``alone``: the ranks in between are idle."""
+    a spec, which holds the other two as well. ``alone``: the ranks in between are idle.
+
+    Raises:
+        ColltoolError: the group does not fit the fabric.
+    """
     spec = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     if type(spec.stride) is int and type(spec.ranks) in (int, type(None)):
         return _cached_placement(SameFabric(fabric), spec)
@@ -169,9 +173,9 @@ def place(
     return _placed_on_tiers(fabric, spec)
 
 
-# cached, as every price on a fabric places its group anew
 @lru_cache(maxsize=64)
 def _cached_placement(same_fabric: SameFabric, spec: GroupSpec) -> PlacedGroup:
+    """The placed group, and all that is kept with it: every price on a fabric places its group."""
     return _placed_on_tiers(same_fabric.fabric, spec)
 
 
@@ -284,6 +288,7 @@ def tier_group(
         nics_of_sender = span.members_inside
         position = replace(position, nics=nics_of_sender)
     paths = tier_paths(position, readings)
+    # what reduces in switches, and the wires of a routed tier; None on other tiers
     hardware = paths.in_switch
     wires = position.wires
     group = Group(
@@ -298,6 +303,7 @@ def tier_group(
         tree_beta=readings.tree_beta,
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
+        # formulas count in units of what an endpoint's ports carry
         wires=None if wires is None else wires.scaled(1 / (tier.bandwidth * tier.ports)),
         stride=1 if wires is None else span.occupancy.stride,
         alone=wires is not None and span.occupancy.alone,

@@ -111,7 +111,7 @@ class SoftwareTime(NamedTuple):
 
     def pieces(self) -> Pieces:
         """The sizes at which the form of the curve changes, ascending from 0, each with the curve from
-        there on."""
+        there on. Not for arrays of fabrics."""
         bounds = {size for size, _ in self.knots}
         if self.rise:
             bounds |= {self.smallest, self.largest}
