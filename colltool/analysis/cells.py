@@ -303,15 +303,6 @@ def _protocols(row: AlgorithmEstimate, count: int) -> list[str]:
     return names
 
 
-def _software_seconds(listed: Sequence[ListedRow], count: int) -> dict[int, Floats]:
-    """Measured software time at each element, by index of the row; only of rows that have it."""
-    return {
-        number: _broadcast(row.fitted_s, count)
-        for number, (row, _) in enumerate(listed)
-        if row.software_time is not NO_SOFTWARE_TIME
-    }
-
-
 def _cells_of_rows(
     question: GridQuestion,
     axis_values: Sequence[AxisValues],
@@ -331,18 +322,19 @@ def _cells_of_rows(
     leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
     titles = [row.title for row, _ in listed]
     runner_up, runner_up_seconds = _runners_up(titles, totals, leader)
-    # a cell reads plain lists, by row ...
+    # a cell reads plain lists: by row ...
     names = [row.name for row, _ in listed]
     hows = [row.how for row, _ in listed]
     specs = [row.spec for row, _ in listed]
     selectable = [row.selectable for row, _ in listed]
+    has_software = [row.software_time is not NO_SOFTWARE_TIME for row, _ in listed]
     # ... by row, then by element ...
     protocols = [_protocols(row, len(sizes)) for row, _ in listed]
-    software_s = _software_seconds(listed, len(sizes))
     # ... or by element, of its leader
     total_s = _of_leaders(listed, "total_s", leader)
     alpha_s = _of_leaders(listed, "alpha_s", leader)
     busbw_Bps = _of_leaders(listed, "busbw_Bps", leader)
+    software_s = _of_leaders(listed, "fitted_s", leader) if any(has_software) else []
 
     @cache
     def where_measured(number: int, payload: float) -> str:
@@ -382,7 +374,7 @@ def _cells_of_rows(
                 ideal=ideal_winners and ideal_winners.titles[element],
                 ideal_s=ideal_winners and ideal_winners.seconds[element],
                 selectable=selectable[leading],
-                fitted_s=float(software_s[leading][element]) if leading in software_s else None,
+                fitted_s=software_s[element] if has_software[leading] else None,
                 extrapolated=extrapolated,
                 accuracy=accuracy,
                 picked=int(picked_row[element]) >= 0,

@@ -21,6 +21,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.user_price import seconds_by_schedule
 from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.model import Fabric
+from colltool.machines.used import common
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.job import Job
 from colltool.training.plan import NO_EXTRAS, Plan, PlanExtras, PlannedCall, plan
@@ -160,12 +161,11 @@ def plans(
 def column_titles(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
     """A title for each fabric: its name and the overrides that not all share, ``dgx-h100 with
     ib.size=64``. Equal titles are told apart by what the user typed."""
-    first, *others = fabrics
-    common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
+    shared = common([fabric.overrides for fabric in fabrics])
     titles = []
     for fabric in fabrics:
         unshared = [
-            f"{key}={value}" for key, value in fabric.overrides if (key, value) not in common
+            f"{key}={value}" for key, value in fabric.overrides if (key, value) not in shared
         ]
         titles.append(f"{fabric.name} with {', '.join(unshared)}" if unshared else fabric.name)
     return tuple(disambiguate(titles, typed))

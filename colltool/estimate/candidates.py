@@ -145,9 +145,9 @@ class Candidates:
                 schedules.append((cost_model, mask))
         return schedules
 
-    def free_compositions(self, names: Collection[str] = ()) -> list[TierCompositions]:
-        """The compositions whose algorithms per tier are free to choose: those named, or run by the
-        library."""
+    def free_compositions(self, names: Collection[str]) -> list[TierCompositions]:
+        """The compositions whose algorithms per tier are free to choose: those named or, without
+        names, run by the library; all where the fabric lists none."""
         free_names = names or self.runs
         if not free_names:
             return list(chain.from_iterable(self._compositions_as_listed))

@@ -251,9 +251,9 @@ def _bisected(
     return high
 
 
-def winners(candidates: Candidates, names: Sequence[str] = ()) -> list[Winner]:
-    """The winner at each size among what the user can run (or, if nothing, the best other class),
-    or among ``names``."""
+def winners(candidates: Candidates, names: Sequence[str]) -> list[Winner]:
+    """The winner at each size among ``names``; if these are empty, among what the user can run (or,
+    if nothing, the best other class)."""
     return _winners_of(candidates, _contenders(candidates, names), names)
 
 

@@ -205,8 +205,9 @@ def _rate(span: Span, primitive: Primitive) -> Rate:
     return max(lines) * capabilities_of(tier).rate_Bps
 
 
-def _ports_of_members(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
-    """Ports or links of the group's members on a tier; ``domains``: their sizes where unlike."""
+def _ports_of_members(span: Span, rate: Rate, domains: Sequence[int]) -> PerMember:
+    """Ports or links of the group's members on a tier; ``domains``: their sizes where unlike, else
+    empty."""
     kind = span.kind
     match kind.joined_by:
         case "switches" | "tiers":

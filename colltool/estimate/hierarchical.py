@@ -257,11 +257,10 @@ class TierCompositions:
         with ``copies``."""
         placed = self.placed
         primitive = self.definition.primitive
-        shipped = []
-        for way, allowed in self._shipped_as.items():
-            # tier by tier its algorithm is one that the way may have there
-            if all(map(contains, allowed, names)):
-                shipped.append(way)
+        # tier by tier the algorithm is one that the way may have there
+        shipped = [
+            way for way, allowed in self._shipped_as.items() if all(map(contains, allowed, names))
+        ]
         streaming_way = next((way for way in shipped if way.streams), None)
         # a title names the phases only where they are not the usual ones of this choice
         phases: Phases = self.phases
@@ -554,8 +553,9 @@ def _names_allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) 
     library ships."""
     if names:
         return names
-    shipped = [option for option in options if ships(way.library, option.algorithm.shipped_by)]
-    return frozenset(option.name for option in shipped)
+    return frozenset(
+        option.name for option in options if ships(way.library, option.algorithm.shipped_by)
+    )
 
 
 def hierarchical_candidates(

@@ -145,7 +145,7 @@ class Interval(NamedTuple):
         """Standard deviation without the shift of datasheets, which moves both ends."""
         return sqrt(sum(value**2 for part, value in self.parts if part != "shift"))
 
-    def slowest_s(self, seconds: float, share: float, reach: float = 1.0) -> float:
+    def slowest_s(self, seconds: float, share: float, reach: float) -> float:
         """The time within which a share of healthy machines stay, where the price is so many
         seconds; never less than the price. ``reach`` multiplies that share's quantile: 1 for the
         share itself, 2 for a bar twice as far away."""

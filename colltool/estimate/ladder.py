@@ -38,16 +38,8 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
             if isinstance(error, CannotRun) and _runs_usually(rung):
                 what = f"{rung.primitive.label} by {rung.algorithm} on {rung.fabric.name}"
                 skipped.append(Infeasible(what, error.reason))
-                continue
-            # the rung's place in its file, where it has one, instead of the argument of a call
-            problems.append(
-                ColltoolError(
-                    error.what,
-                    where=rung.where or error.where,
-                    argument="" if rung.where else error.argument,
-                    fix=error.fix,
-                )
-            )
+            else:
+                problems.append(_placed_in_file(error, rung))
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     return Ladder(
@@ -57,6 +49,16 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
         tuple(_with_gaps(rung, rungs) for rung in rungs),
         options,
         tuple(skipped),
+    )
+
+
+def _placed_in_file(error: ColltoolError, rung: RungDefinition) -> ColltoolError:
+    """The error at the rung's place in its file, where it has one, instead of at an argument."""
+    return ColltoolError(
+        error.what,
+        where=rung.where or error.where,
+        argument="" if rung.where else error.argument,
+        fix=error.fix,
     )
 
 

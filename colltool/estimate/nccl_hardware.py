@@ -13,6 +13,7 @@ fabric are bytes/s (``_Bps``), those of NCCL's model GB/s (``_GBps``).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -305,11 +306,10 @@ def _smallest_with_room(
     channels: tuple[GroupChannels, ...], present: int, *, over_nodes: bool
 ) -> GroupChannels | None:
     """The graphs of the smallest stated group that has room for ``present`` ranks on each node."""
-    fitting = []
-    for graphs in channels:
-        # nodes: 1, or 2 for two or more
-        if graphs.gpus >= present and (graphs.nodes > 1) is over_nodes:
-            fitting.append(graphs)
+    # its ``nodes`` are 1, or 2 for two or more
+    fitting = [
+        graphs for graphs in channels if graphs.gpus >= present and (graphs.nodes > 1) is over_nodes
+    ]
     return min(fitting, key=attrgetter("gpus"), default=None)
 
 
@@ -388,9 +388,8 @@ def _refuse_missing(
     if unstated_graphs:
         graph = "{channels: 8, inside: 40GB/s, across: 40GB/s}"
         missing.append(f"the channels of {underivable}")
-        keys_to_write.append(
-            f"channels: {{{', '.join(f'{name}: {graph}' for name in unstated_graphs)}}}"
-        )
+        graphs = ", ".join([f"{name}: {graph}" for name in unstated_graphs])
+        keys_to_write.append(f"channels: {{{graphs}}}")
     if not missing:
         return
     stated_keys = []
@@ -443,16 +442,14 @@ def _graph_of(graph: LibraryGraph | None, gpu: Gpu) -> Graph | None:
     if graph is None:
         return None
     across_Bps = graph.inside if graph.across is None else graph.across
-    rates_GBps = graph.inside / 1e9, across_Bps / 1e9
     latency_us = (graph.latency or 0.0) * 1e6
+    as_stated = Graph(graph.channels, graph.inside / 1e9, across_Bps / 1e9, latency_us)
     if graph.types is None:
-        return Graph(graph.channels, *rates_GBps, latency_us)
+        return as_stated
     # as numbers: the farther a path, the later its type stands in KINDS
     between_gpus, to_nics = map(KINDS.index, graph.types)
-    return Graph(
-        graph.channels,
-        *rates_GBps,
-        latency_us,
+    return replace(
+        as_stated,
         link="nvlink" if between_gpus == NVL else "pci",
         runs_ll128=keeps_order(between_gpus, to_nics, from_hopper=gpu in FROM_HOPPER),
     )

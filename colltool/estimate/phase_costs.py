@@ -218,10 +218,9 @@ def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:
         return cost_model
     library = LIBRARIES[placed.fabric.library_name].label
     spec = cost_model.choice.spec
-    measured = []
-    for figure, choices in figures:
-        if _was_measured_of(choices, spec, primitive, placed):
-            measured.append(figure)
+    measured = [
+        figure for figure, choices in figures if _was_measured_of(choices, spec, primitive, placed)
+    ]
     if measured:
         return _reaching(cost_model, measured, library, nodes=placed.nodes, ranks=placed.ranks)
     if cost_model.choice.tiers and placed.ranks_per_node > 1:

@@ -41,12 +41,12 @@ def best_segments(schedule: CostModel, size: float) -> tuple[BestSegments, ...]:
             continue
         cost = part.cost
         payload = size * part.payload
-        exact = pipeline.exact_segments(payload, cost.alpha_s, cost.effective_Bps)
-        segments = int(pipeline.best_segments(payload, cost.alpha_s, cost.effective_Bps))
+        alpha_s = cost.alpha_s
+        rate_Bps = cost.effective_Bps
+        exact = pipeline.exact_segments(payload, alpha_s, rate_Bps)
+        segments = int(pipeline.best_segments(payload, alpha_s, rate_Bps))
         n_alpha, n_beta = pipeline.counts(segments)
-        waited_s, carried_s = split_seconds(
-            n_alpha, n_beta, payload, cost.alpha_s, cost.effective_Bps
-        )
-        seconds = float(waited_s) + float(carried_s)
-        best.append(BestSegments(cost.tier, cost.level, float(exact), segments, seconds))
+        # of all α and of all bytes
+        seconds = sum(split_seconds(n_alpha, n_beta, payload, alpha_s, rate_Bps))
+        best.append(BestSegments(cost.tier, cost.level, float(exact), segments, float(seconds)))
     return tuple(best)
