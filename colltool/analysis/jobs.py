@@ -15,7 +15,7 @@ from colltool.base.formatting import disambiguate
 from colltool.base.primitives import P2P
 from colltool.base.result import Result, result, with_progress
 from colltool.estimate.accuracy import accuracy_of
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.interval import before_dials, interval_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.user_price import seconds_by_schedule
@@ -146,7 +146,7 @@ def plans(
     # a job that states its data parallelism says how many ranks it has
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
-    options = readings or ModelOptions()
+    options = readings or USUAL
     planned = [plan_on_fabric(job, fabric, count, options) for fabric in with_progress(fabrics)]
     titles = column_titles(fabrics, typed or [""] * len(fabrics))
     bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.result import with_progress
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL
 from colltool.estimate.groups import place
 from colltool.estimate.library_pick import with_library_choice
 from colltool.estimate.placement import GroupSpec
@@ -137,7 +137,7 @@ def _law(fabric: Fabric, primitive: Primitive, ranks: int) -> Law:
     group = GroupSpec(ranks)
     placed = place(fabric, group)
     nodes = max(ranks // placed.spans[0].tier.endpoints, 1)
-    readings = ModelOptions()
+    readings = USUAL
     # all prices that were asked for, by size in bytes
     asked: dict[int, float] = {}
 

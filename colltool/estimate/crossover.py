@@ -20,7 +20,7 @@ from colltool.algorithms.registry import APPROXIMATIONS, algorithms
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import best_class, may_lead
@@ -57,7 +57,7 @@ def crossover(
         ColltoolError: fewer than two of ``names`` can be compared, or their phases stream with
             optimal segments.
     """
-    options = readings or ModelOptions()
+    options = readings or USUAL
     candidates = candidates_for(fabric, group, primitive, options)
     names = candidates.specs(names)
     compared = _compared(candidates, names)

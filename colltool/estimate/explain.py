@@ -59,7 +59,7 @@ def explain(
         ColltoolError: nothing is called so, it does not compute the primitive, or with a fabric it
             runs there for none.
     """
-    options = readings or ModelOptions()
+    options = readings or USUAL
     everything = _every_algorithm()
     known = list(dict.fromkeys(row.name for row in everything))
     if parse_choice(name).base not in known:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import ceil_div
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import (
     PACKED,
@@ -378,4 +378,4 @@ def spread_inside(inner: Tier, readings: ModelOptions) -> bool:
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
     """The group of every ``stride``-th endpoint of a tier, each with ``inside`` ranks."""
     span = Span(tier, endpoints, inside, Occupancy(stride))
-    return tier_group(span, ModelOptions(), scale_out=scale_out)[0]
+    return tier_group(span, USUAL, scale_out=scale_out)[0]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.estimate.algorithm_specs import CannotRun
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import candidates_for
 from colltool.estimate.price import price
 from colltool.estimate.results import Infeasible, Ladder, Price, Rung
@@ -27,7 +27,7 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
     Raises:
         ColltoolError: a rung that cannot be priced; of several all their errors.
     """
-    options = readings or ModelOptions()
+    options = readings or USUAL
     rungs: list[Rung] = []
     skipped: list[Infeasible] = []
     problems = []
@@ -101,7 +101,7 @@ def _with_gaps(rung: Rung, rungs: Sequence[Rung]) -> Rung:
 def _runs_usually(rung: RungDefinition) -> bool:
     """Whether a rung's algorithm runs under the usual options, so that only the readings keep it from
     being priced."""
-    candidates = candidates_for(rung.fabric, rung.ranks, rung.primitive, ModelOptions())
+    candidates = candidates_for(rung.fabric, rung.ranks, rung.primitive, USUAL)
     try:
         return bool(rung.algorithm and candidates.named([rung.algorithm]))
     except CannotRun:

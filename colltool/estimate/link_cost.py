@@ -26,8 +26,10 @@ What is read of a group (:class:`~colltool.estimate.path_classes.PathClasses`) a
     at_once(n)       the class for a rank that sends n messages at once, over several planes
     post_s           what a rank takes to post one more message
 
-Any number may be an array, for many fabrics at once. ``pick``, ``record_at`` and their neighbours
-(:mod:`colltool.base.arrays`) then choose element by element; of plain numbers they are min and max.
+Any number may be an array, for many fabrics at once; functions of :mod:`colltool.base.arrays` then choose
+element by element. ``pick(records, keys)`` is the record with the least key (``most``: the largest),
+``first_by(keys)`` its index, ``record_at`` and ``values_at`` the record or number at an index, ``least``
+the minimum, and ``anywhere`` whether a condition holds at any element.
 """
 
 from __future__ import annotations
@@ -416,7 +418,7 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         edge = _edge_level(paths, route.via)
         return [_within_class(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
-    # by tier and level: the runs of each view, and one run for every class of any view
+    # by (tier, level): the runs of each view, and one run for every class of any view
     runs_of_views: list[dict[tuple[str, str], LinkCost]] = []
     classes: dict[tuple[str, str], LinkCost] = {}
     # seconds of bytes and of messages, view by view
@@ -431,10 +433,12 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         runs_of_views.append({(run.tier, run.level): run for run in runs})
         for class_of_run, run in runs_of_views[-1].items():
             classes.setdefault(class_of_run, run)
+    # views by index: the one whose bytes take longest, and the one whose messages wait longest
     slowest = first_by(carried_s, most=True)
     farthest = first_by(waited_s, most=True)
     costs = []
     for class_of_run, run in classes.items():
+        # of a view whose rank has no peers in the class
         absent = run._replace(n_alpha=0, n_beta=0)
         candidates = [runs_of_view.get(class_of_run, absent) for runs_of_view in runs_of_views]
         messages = values_at(farthest, [cost.n_alpha for cost in candidates])

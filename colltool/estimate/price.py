@@ -17,7 +17,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import MAX_SIZE, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import ModelOptions, Phases
+from colltool.estimate.assumptions import USUAL, ModelOptions, Phases
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
@@ -60,7 +60,7 @@ def price(
         ColltoolError: a size outside 1 byte to 1 EB, a group that does not fit, an algorithm that is
             not known or cannot run.
     """
-    options = readings or ModelOptions()
+    options = readings or USUAL
     candidates = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {cost_model.choice.spec for cost_model in own}
@@ -198,7 +198,7 @@ def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
     usual: Phases = next(
         (composition.phases for composition in compositions(primitive)), "sequential"
     )
-    return AssumptionsUsed(readings.in_force(usual), ModelOptions().in_force(usual))
+    return AssumptionsUsed(readings.in_force(usual), USUAL.in_force(usual))
 
 
 # Numbers (8 bytes each) that stay in the processor's cache, where the second walk through them costs
