@@ -348,7 +348,8 @@ def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
 
 
 def _offers(composition: TierCompositions, choice: Choice) -> bool:
-    """Whether each tier can run its part; unknown names pass, and are refused when priced."""
+    """Whether a composition is the one that is chosen, and each tier can run its part; names that are
+    no algorithm's pass, and are refused when priced."""
     if composition.definition.name != choice.base:
         return False
     if len(choice.tiers) != len(composition.options):

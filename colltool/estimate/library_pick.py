@@ -95,7 +95,8 @@ def _with_pick(
     best = cheapest(ways)
     spec = schedule_on(best.algorithm, priced.primitive, hardware, place(fabric, group))
     runs: AlgorithmEstimate | None = next((row for row in priced.results if row.spec == spec), None)
-    # where a tier lists what its library runs, a pick that is not listed does not run
+    # without a row the pick is priced by itself; but where a tier lists what its library runs, a pick
+    # that is not listed does not run
     if runs is None and spec and not library_runs(place(fabric, group), priced.primitive):
         # it may be unable to run with this fabric's numbers
         with suppress(ColltoolError):

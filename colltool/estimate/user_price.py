@@ -217,15 +217,7 @@ def _titles_on_one_port(
     if readings.ports == "one" or not rows:
         return unchanged
     leaders = _fastest_by_size(price)
-    # Leaders, by index in rows, that one port may make slower: any where a tier joins endpoints by
-    # links of their own, on switches those that post to all peers at once.
-    may_lose = set(leaders)
-    if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
-        posting = {row.name for row in usual_algorithms() if row.caveat is posting_caveat}
-        for leader in set(leaders):
-            choice = rows[leader].choice
-            if not posting & {choice.base, *choice.tiers}:
-                may_lose.remove(leader)
+    may_lose = {leader for leader in set(leaders) if _may_lose(rows[leader], fabric)}
     if not may_lose:
         return unchanged
     one_port = price_of(fabric, price.primitive, price.bytes, group, readings._replace(ports="one"))
@@ -240,6 +232,15 @@ def _titles_on_one_port(
         if leader in may_lose and one_port_row.spec != rows[leader].spec:
             titles[size] = one_port_row.title
     return tuple(titles)
+
+
+def _may_lose(row: AlgorithmEstimate, fabric: Fabric) -> bool:
+    """Whether one port may make a row slower: any where a tier joins endpoints by links of their own,
+    on switches those that post to all peers at once."""
+    if any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers):
+        return True
+    posting = {usual.name for usual in usual_algorithms() if usual.caveat is posting_caveat}
+    return bool(posting & {row.choice.base, *row.choice.tiers})
 
 
 def _fastest_by_size(price: Price) -> list[int]:
