@@ -315,6 +315,7 @@ def _cells_of_rows(
 ) -> list[Cell]:
     """A cell for each element, of the rows that a price would list there; ``ideal``: also with the
     winner without contention."""
+    # None where they are not asked for
     ideal_winners = _ideal_winners(question, sizes) if ideal else None
     listed, picked_row = _with_picks(question, sizes, listed, picks)
     # who leads each element, by index of the row: the library's pick, else the fastest

@@ -179,6 +179,7 @@ def _array_cells(
     lengths = [len(axes[index].values) for index in array_axes]
     shape = [len(axis.values) for axis in axes]
     all_sizes = np.array(axes[_BYTES].values, dtype=np.float64)
+    # in blocks, to keep arrays small; ``flat`` numbers the elements over all array axes
     for start in with_progress(range(0, prod(lengths), BLOCK)):
         flat = np.arange(start, min(start + BLOCK, prod(lengths)))
         # by array axis, the position of each element on it

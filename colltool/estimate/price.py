@@ -147,8 +147,8 @@ def rows_at(
 ) -> list[AlgorithmEstimate]:
     """Each schedule under its fastest protocol, with notes.
 
-    Those that may lead come first, then the rest by rank class; each by time (arrays as in
-    ``cost_models``).
+    Those that may lead come first, then the rest by rank class (0: what the user can run); each by
+    time (arrays as in ``cost_models``). ``named``: the algorithms that were asked for, empty for all.
     """
     rows = []
     for by_protocol in by_title(cost_models).values():
@@ -176,7 +176,8 @@ def price_list(
     only: Sequence[str] = (),
     own: Sequence[CostModel] = (),
 ) -> PriceList:
-    """One price per size; without sizes the two best at :data:`STANDARD_SIZES`."""
+    """One price per size; without sizes the two best at :data:`STANDARD_SIZES`. The rest is as for
+    :func:`price`."""
     prices = tuple(
         price(fabric, primitive, size, group, readings, only, own=own)
         for size in sizes or STANDARD_SIZES

@@ -244,7 +244,7 @@ def _may_lose(row: AlgorithmEstimate, fabric: Fabric) -> bool:
 
 
 def _fastest_by_size(price: Price) -> list[int]:
-    """At each size the index of the fastest among the leading rows, of which there must be one."""
+    """The index of the fastest leading row, of which there must be one, at each size."""
     # of a single size they stand fastest first
     if isinstance(price.bytes, float):
         return [0]
