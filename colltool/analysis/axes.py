@@ -1,5 +1,12 @@
 """Axes of a grid as ``--vary`` takes them: ``ib.bandwidth=25GB/s:100GB/s:4``,
-``ideal=true,false``. :func:`axes_of` reads all, :func:`axis_of` one."""
+``ideal=true,false``. :func:`axes_of` reads all, :func:`axis_of` one.
+
+A key is one of the fabric's, whose values stay text as ``--set`` takes it, or one of the model's options
+(``DECLARED`` by name), whose values are parsed here: ``KINDS`` has their types, ``words`` the words that
+an option may take, and ``takes_count`` whether its number is whole.
+
+In all functions ``text`` is the whole axis as it was typed, which errors repeat.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,7 @@ from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.definitions.overrides import shape_as_list
 from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
 
-# Axes that every grid has, first and in this order.
+# Axes that every grid has, first and in this order; those of --vary follow.
 GRID_AXES = ("fabric", "ranks", "bytes")
 # Values that a range of one axis may have.
 MOST_VALUES = 10_000
@@ -31,8 +38,12 @@ _COMMA = re.compile(r",(?![^\[\]{}]*[\]}])")
 
 
 class SweepAxis(NamedTuple):
-    """One varied key and its values in order: text as ``--set`` takes it, integers for ranks,
-    floats (bytes) for sizes."""
+    """One varied key and its values in order.
+
+    Those of a fabric's key are text as ``--set`` takes it, those of an option of the model booleans,
+    numbers or words. Sweeps and comparisons make their axes of fabrics (names), ranks (integers) and
+    sizes (floats, bytes) without :func:`axis_of`.
+    """
 
     key: str
     values: tuple[Any, ...]
@@ -60,7 +71,7 @@ def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
 
 
 def _overlap(key: str, other: str) -> bool:
-    """Whether ``other`` is the key or contains it, as ``ib`` contains ``ib.bandwidth``."""
+    """Whether two keys are the same or one contains the other, as ``ib`` contains ``ib.bandwidth``."""
     return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
@@ -70,6 +81,10 @@ def axis_of(text: str) -> SweepAxis:
 
     >>> axis_of("ib.bandwidth=25GB/s:100GB/s:4").values
     ('25GB/s', '50GB/s', '75GB/s', '100GB/s')
+
+    Raises:
+        ColltoolError: it cannot be read, is an axis that another argument sets, or an option cannot
+            take one of its values.
     """
     key, equals, values = (part.strip() for part in text.partition("="))
     if not key or not equals or not values:
@@ -92,7 +107,7 @@ def axis_of(text: str) -> SweepAxis:
 
 
 def _listed_values(text: str, values: str) -> list[str]:
-    """The values of V1,V2 in their order; ``text`` is the whole axis, for errors."""
+    """The values of V1,V2 in their order."""
     listed = [value.strip() for value in _COMMA.split(values)]
     if not all(listed):
         raise _refused(text, "an empty value", "separate values with one comma")
@@ -142,7 +157,8 @@ def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
 
 
 def _option_value(text: str, key: str, value: str) -> Any:
-    """A value of a model option, checked."""
+    """A value of a model option as its type, checked."""
+    # a word stays as it is
     parsed: Any = value
     if KINDS[key] is bool:
         parsed = {"true": True, "false": False}.get(value.lower())

@@ -60,8 +60,9 @@ class PriceBasis(NamedTuple):
         software: whether the library's measured efficiency or start-up is included.
         contention: whether every tier states its eta.
         library: empty for any.
-        group: members per domain of each tier, innermost first; empty for a whole fabric.
-        slice: the part of the lattices used.
+        group: members per domain of each tier, innermost first, or one text of them where domains
+            differ; empty for a whole fabric.
+        slice: the part of the lattices used, in words; empty without.
     """
 
     launch: float | None
@@ -123,6 +124,7 @@ def common_layers(
     if set(layers) == {least}:
         return readings, ()
     common = readings._replace(numbers=least)
+    # nothing is left out: all fabrics have the same, or the user's own option limits them
     if len(set(layers)) == 1 or LAYERS.index(least) >= LAYERS.index(readings.numbers):
         return common, ()
     parts = []
@@ -157,7 +159,7 @@ def basis_of(
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
         group=members,
-        slice=" x ".join(filter(None, [_slice(tier) for tier in tiers])),
+        slice=" x ".join([shape for shape in map(_slice, tiers) if shape]),
     )
 
 
@@ -208,6 +210,7 @@ def basis_differences(
     """
     differences = []
     for code in get_args(Code):
+        # the others are no field of a basis: they are found elsewhere
         if code not in PriceBasis._fields:
             continue
         parts: dict[Any, list[str]] = {}
@@ -294,8 +297,8 @@ class PointTimes(NamedTuple):
 
 
 def software_differences(points: Sequence[PointTimes]) -> Iterator[BasisDifference]:
-    """Measured software time that only some columns have, at the size where its share is
-    largest."""
+    """Measured software time that only some columns have, at the size where its share is largest:
+    one difference for each collective and division of the columns."""
     alike: dict[tuple[Any, ...], list[PointTimes]] = {}
     for point in points:
         if point.software_parts:
@@ -350,6 +353,7 @@ def step_error(network_share: float, *, same_device: bool) -> float:
     """The expected relative error of the ratio of two steps; on the same device the compute error
     cancels. ``network_share``: of the step's time."""
     published = published_error("all")
+    # steps were published, so that all together have an error
     assert published is not None
     if not same_device:
         return published.median

@@ -52,7 +52,8 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     bandwidths.
 
     The innermost tier is measured on one host, other tiers with one rank per host so that nothing
-    else is in the way. Empty for lattices, where no such tool runs.
+    else is in the way; a domain of the innermost tier counts as a host, be it a rack. Empty for
+    lattices, where no such tool runs.
     """
     parts = key.split(".")
     names = [tier.name for tier in fabric.tiers]
@@ -79,8 +80,14 @@ def command_line(
     mpi: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> str:
-    """A run of nccl-tests, or of OSU with ``mpi``, on ``ranks`` in all; ``settings``: environment,
-    for nccl-tests only."""
+    """A run of nccl-tests, or of OSU with ``mpi``, on ``ranks`` in all, as many on each host.
+
+    On one host a single process of nccl-tests drives all GPUs, on several there is one a GPU.
+    ``settings``: the environment, of nccl-tests only: OSU runs without.
+
+    Raises:
+        KeyError: no such test for the primitive.
+    """
     launcher = ["mpirun", "-np", str(ranks)]
     if hosts > 1:
         launcher += ["-N", str(ranks // hosts)]

@@ -109,7 +109,7 @@ def _first_other_winner(question: WhatIf, direction: Direction) -> BreakEven:
     after = float(direction.values[-1])
     least, most = number.limits
     sign = 1 if after > before else -1
-    # the change itself, then 1e-15, 1e-14 ... beyond it
+    # the change itself, then 1e-15, 1e-14 ... beyond it; the last where none names another
     for distance in (0.0, *(10.0**power for power in range(-15, -9))):
         moved = after * (1 + sign * distance)
         value = min(most, max(least, moved))

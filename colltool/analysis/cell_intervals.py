@@ -78,14 +78,16 @@ class CellErrors:
 
     @cached_property
     def _model(self) -> ErrorModel:
+        """The errors on the group; the size of 1 byte is replaced by that of each cell."""
         placed = place(self._fabric, self._group)
         return error_model(self._fabric, self._primitive, placed, 1.0, self._readings)
 
     def _find_at_size(self, size: float, measurable: bool) -> ErrorAtSize:
+        """The errors at a size, of a schedule that may have been measured or not."""
         return self._model.at(size, measurable=measurable)
 
     def _find_of_class(self, class_number: int, extrapolated: bool) -> Accuracy | None:
-        """Accuracy of a size class."""
+        """Accuracy of a size class, by its number and least bytes; None for an ideal price."""
         return accuracy_of(
             self._fabric,
             self._primitive,

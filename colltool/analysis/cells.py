@@ -61,6 +61,8 @@ class Cell(NamedTuple):
         algorithm: the winner's title.
         known_as: the library's name of the winner, ours where it has none; ``how`` it runs;
             ``runner_up_known_as`` likewise.
+        spec: the winner as ``--algorithm`` takes it.
+        protocol: empty where the fabric lists none.
         alpha_share: latency's share of the total.
         ideal: the winner without contention, and ``ideal_s`` its seconds; None where they were not
             requested.
@@ -96,7 +98,8 @@ class Cell(NamedTuple):
 
 
 class PriceRequest(NamedTuple):
-    """A primitive and how it is priced; ``only``: the algorithms to choose from, all if empty."""
+    """A primitive and how it is priced; ``only``: the algorithms to choose from (names or specs), all
+    if empty."""
 
     primitive: Primitive
     readings: ModelOptions
@@ -222,7 +225,8 @@ def _with_picks(
     question: GridQuestion, sizes: Floats, listed: list[ListedRow], picks: Picks
 ) -> tuple[list[ListedRow], Indices]:
     """Find the row that the library picks at each element: its index, or -1 where the fastest
-    leads. A pick that runs under Simple may have no row yet; one is added."""
+    leads. A row stands for the fastest protocol of its algorithm, but some picks are priced under
+    Simple, whichever is faster (``pick.simple``): rows are added for those, listed nowhere."""
     # of rows with one spec the first
     row_of = {row.spec: number for number, (row, _) in reversed(list(enumerate(listed)))}
     simple_specs = {pick.spec for pick in picks if pick and pick.simple} & set(row_of)
@@ -232,6 +236,7 @@ def _with_picks(
         for cost in question.candidates().named(sorted(simple_specs), [sizes]):
             spec = cost.choice.spec
             under_simple = cost.protocol.lower() == SIMPLE
+            # all listed rows are of one class
             leads = cost.rank_class == listed[0].row.rank_class
             if under_simple and leads and spec not in simple_row_of:
                 simple_row_of[spec] = len(listed)
@@ -247,7 +252,7 @@ def _with_picks(
 
 
 def _totals(listed: Sequence[ListedRow], count: int) -> Floats:
-    """Seconds, (rows, elements); inf where a price would not list the row."""
+    """Seconds, shape (rows, elements); inf where a price would not list the row."""
     return np.stack(
         [np.where(mask, _broadcast(row.total_s, count), np.inf) for row, mask in listed]
     )
@@ -274,6 +279,30 @@ def _ideal_winners(question: GridQuestion, sizes: Floats) -> IdealWinners:
     return IdealWinners(titles, _of_leaders(listed, "total_s", leader))
 
 
+def _runners_up(
+    titles: Sequence[str], totals: Floats, leader: Indices
+) -> tuple[Indices, list[float]]:
+    """The index of the row behind the leader of each element, and its seconds, inf where there is
+    none: the fastest of another title, as protocols of one algorithm do not compete.
+
+    Of the titles ring, tree, ring, where the first row leads, only the tree is left. ``totals``: as
+    :func:`_totals` has them.
+    """
+    _, title_of_row = np.unique(titles, return_inverse=True)
+    same_title = title_of_row[:, None] == title_of_row[leader][None, :]
+    totals_of_others = np.where(same_title, np.inf, totals)
+    runner_up = first_least(list(totals_of_others))
+    return runner_up, totals_of_others[runner_up, np.arange(len(leader))].tolist()
+
+
+def _protocols(row: AlgorithmEstimate, count: int) -> list[str]:
+    """The protocol of a row at each element; the row has one name, or an array of them."""
+    if isinstance(row.protocol, str):
+        return [row.protocol] * count
+    names: list[str] = row.protocol.tolist()
+    return names
+
+
 def _cells_of_rows(
     question: GridQuestion,
     axis_values: Sequence[AxisValues],
@@ -286,41 +315,31 @@ def _cells_of_rows(
 ) -> list[Cell]:
     """A cell for each element, of the rows that a price would list there; ``ideal``: also with the
     winner without contention."""
-    count = len(sizes)
-    # who leads each element, by index of the row: the library's pick, else the fastest
+    # None where they are not asked for
     ideal_winners = _ideal_winners(question, sizes) if ideal else None
     listed, picked_row = _with_picks(question, sizes, listed, picks)
-    totals = _totals(listed, count)
+    # who leads each element, by index of the row: the library's pick, else the fastest
+    totals = _totals(listed, len(sizes))
     leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
     titles = [row.title for row, _ in listed]
-    # The runner-up is the fastest of another name: protocols of one algorithm do not compete. Of
-    # the names ring, tree, ring, where the first row leads, only the tree is left.
-    _, name_of_row = np.unique(titles, return_inverse=True)
-    same_name = name_of_row[:, None] == name_of_row[leader][None, :]
-    totals_of_others = np.where(same_name, np.inf, totals)
-    runner_up = first_least(list(totals_of_others))
-    runner_up_seconds = totals_of_others[runner_up, np.arange(count)].tolist()
+    runner_up, runner_up_seconds = _runners_up(titles, totals, leader)
+    # a cell reads plain lists: by row ...
     names = [row.name for row, _ in listed]
     hows = [row.how for row, _ in listed]
     specs = [row.spec for row, _ in listed]
     selectable = [row.selectable for row, _ in listed]
-    # the numbers of the leaders, one for each element
+    has_software = [row.software_time is not NO_SOFTWARE_TIME for row, _ in listed]
+    # ... by row, then by element ...
+    protocols = [_protocols(row, len(sizes)) for row, _ in listed]
+    # ... or by element, of its leader
     total_s = _of_leaders(listed, "total_s", leader)
     alpha_s = _of_leaders(listed, "alpha_s", leader)
     busbw_Bps = _of_leaders(listed, "busbw_Bps", leader)
-    # by row: software time where it was measured, and the protocol at each element
-    software_s: dict[int, Floats] = {}
-    protocols = []
-    for number, (row, _) in enumerate(listed):
-        # one name, or the name at each element
-        is_one_name = isinstance(row.protocol, str)
-        protocols.append([row.protocol] * count if is_one_name else row.protocol.tolist())
-        if row.software_time is not NO_SOFTWARE_TIME:
-            software_s[number] = _broadcast(row.fitted_s, count)
+    software_s = _of_leaders(listed, "fitted_s", leader) if any(has_software) else []
 
     @cache
     def where_measured(number: int, payload: float) -> str:
-        """Where a row's software time was measured, if not at this payload in bytes."""
+        """Where a row's software time was measured, if not at this payload in bytes; else empty."""
         return "; ".join(listed[number].row.software_time.notes(payload))
 
     cells = []
@@ -356,7 +375,7 @@ def _cells_of_rows(
                 ideal=ideal_winners and ideal_winners.titles[element],
                 ideal_s=ideal_winners and ideal_winners.seconds[element],
                 selectable=selectable[leading],
-                fitted_s=float(software_s[leading][element]) if leading in software_s else None,
+                fitted_s=software_s[element] if has_software[leading] else None,
                 extrapolated=extrapolated,
                 accuracy=accuracy,
                 picked=int(picked_row[element]) >= 0,
@@ -385,7 +404,8 @@ class UnchangedPrices:
 
 
 def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySchedule:
-    """Seconds of each schedule by size; those of the cell's winner as its pick runs."""
+    """Seconds of each schedule by title and size; those of the cell's winner as its pick runs. Empty
+    where nothing is priced."""
     try:
         listed = _listed_rows(question, sizes)
     except ColltoolError:
@@ -408,8 +428,8 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySche
 def point_times(
     primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]
 ) -> PointTimes:
-    """Times of the columns (``names``, with the cell of each) that have a price, except those priced
-    by measured protocols."""
+    """The time of each column of a comparison, by name and cell, that has a price by formula: neither
+    a cell without a price, nor one under a protocol, whose numbers are measured."""
     times = [
         ColumnTime(name, cell.total_s, cell.fitted_s)
         for name, cell in zip(names, columns, strict=True)

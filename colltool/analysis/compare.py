@@ -60,7 +60,7 @@ SECONDS_ALONE = CellParts(ideal=False, interval=False)
 
 
 class CompareColumn(NamedTuple):
-    """A fabric with the overrides of this column."""
+    """A fabric with the overrides of this column (``set``); ``name`` is its title."""
 
     name: str
     fabric: str
@@ -87,11 +87,11 @@ class Comparison(Result):
     columns: tuple[CompareColumn, ...]
     lines: tuple[CompareLine, ...]  # each column beside the first
     findings: tuple[ColumnDifference, ...]  # each column against the first, by size
-    ideal: bool
-    ground: tuple[BasisDifference, ...] = ()
+    ideal: bool  # priced without contention
+    ground: tuple[BasisDifference, ...] = ()  # what the prices do not have in common
     readings: ModelOptions = USUAL
-    turned: tuple[OnePortWinner, ...] = ()
-    libraries: tuple[str, ...] = ()  # one entry per column
+    turned: tuple[OnePortWinner, ...] = ()  # lines that another column wins with one port
+    libraries: tuple[str, ...] = ()  # one entry per column; empty text: any
     verdicts: tuple[QuestionVerdict, ...] = ()  # who wins
     offers: tuple[RanksOffer, ...] = ()
     # the ranks chosen where none were asked for, the most that all columns can run
@@ -133,6 +133,9 @@ def compare(
             lines[0].cells[0].reason,
             fix="another number of ranks, another algorithm, or another fabric",
         )
+    verdicts = []
+    for table in tables:
+        verdicts += joined_verdicts(list(table.verdicts()))
     return Comparison(
         columns=tuple(map(partial(_with_machine, readings), columns, fabrics)),
         lines=tuple(lines),
@@ -142,9 +145,7 @@ def compare(
         readings=readings,
         libraries=tuple(map(library_of, fabrics)),
         turned=tuple(row for table in tables for row in table.one_port_winners()),
-        verdicts=tuple(
-            chain.from_iterable(joined_verdicts(list(table.verdicts())) for table in tables)
-        ),
+        verdicts=tuple(verdicts),
         offers=tuple(_offers(fabrics, names, groups)),
         taken=groups[0].ranks if ranks_chosen else None,
     )
@@ -271,7 +272,7 @@ class CompareTable:
         # One call prices the sizes of the table, and after them those in between: a price of many
         # sizes costs little more than one. The lines of each group are in this order.
         between = sizes_between(sizes, POINTS)
-        self._lines_of_groups = self._lines(request, [*sizes, *between], WITH_INTERVALS)
+        self._lines_of_groups = self._priced_lines(request, [*sizes, *between], WITH_INTERVALS)
 
     def lines(self) -> list[CompareLine]:
         """A line for each group and size of the table."""
@@ -280,7 +281,7 @@ class CompareTable:
             lines_of_table += lines[: len(self.sizes)]
         return lines_of_table
 
-    def _lines(
+    def _priced_lines(
         self, request: PriceRequest, sizes: Sequence[float], parts: CellParts
     ) -> list[list[CompareLine]]:
         """The lines of each group, in the order of the sizes."""
@@ -390,7 +391,7 @@ class CompareTable:
             return
         one_port = request._replace(readings=request.readings._replace(ports="one"))
         names = [column.name for column in self.columns]
-        by_group = self._lines(one_port, self.sizes, SECONDS_ALONE)
+        by_group = self._priced_lines(one_port, self.sizes, SECONDS_ALONE)
         lines = list(chain(*by_group))
         yield from changed_winners(self.lines(), lines, names)
 

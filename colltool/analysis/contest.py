@@ -149,7 +149,7 @@ def contest(
 
 
 class _SampledSide(NamedTuple):
-    """A side, and its seconds in each sample."""
+    """A side, and its seconds in each sample: ``times``, of shape (samples,)."""
 
     side: ContestSide
     times: Floats
@@ -168,7 +168,7 @@ def _sample_side(entry: ContestEntry, question: WhatIf, samples: int, seed: int)
         entry.fabric.name,
         best.title,
         nominal,
-        *percentiles(times),
+        *percentiles(times),  # p5_s, p50_s and p95_s
         numbers=entry.numbers,
         assumed=entry.assumed,
     )

@@ -77,6 +77,7 @@ def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple
     """The leaves below a path with their own paths: ``results[ring 8].total_s``."""
     if isinstance(value, Mapping):
         for key, item in value.items():
+            # of a key that is derived from none this asks for None, which is no key of JSON
             derived = _DERIVED_FROM.get(str(key)) in value or _repeats_algorithm(str(key), value)
             if key not in _IGNORED and not str(key).endswith(_SPEC) and not derived:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)

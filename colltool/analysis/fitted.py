@@ -65,7 +65,8 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     """The change with which a fabric runs all groups; :data:`AS_IT_IS` where it needs none, or where
     none would do.
 
-    A size that the user stated, also as a key of ``varied``, stays.
+    A size that the user stated, also as a key of ``varied``, stays. A part of each rack is tried
+    before more nodes; where that part needs more racks than there are, both are changed.
     """
     counts = [group.ranks * group.stride for group in groups if group.ranks is not None]
     if len(fabric.tiers) == 1 or not counts:
@@ -75,17 +76,19 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     if all(_runs(fabric, group) for group in groups):
         return AS_IT_IS
     stated = {key for key, _ in fabric.overrides} | set(varied)
+    # a part of a rack changes the tier inside, more nodes the outermost
     outermost = len(fabric.tiers) - 1
     next_inner, outer = fabric.tiers[-2:]
     if _states_size(stated, outer.name, outermost):
         return AS_IT_IS
     rack = fabric.ranks // outer.endpoints
     per_rack = rack
-    # of nodes people take all
+    # of small nodes people take all ranks
     takes_parts = rack >= _RACK and not fabric.domains
     if _states_size(stated, next_inner.name, outermost - 1):
         takes_parts = False
     if takes_parts and all(group.stride == 1 for group in groups):
+        # the largest part of a rack that fills whole racks at every count, of however many racks
         per_rack = per_rack_for(fabric, counts, inf) or rack
     nodes = max(ceil(count / per_rack) for count in counts)
     change = AS_IT_IS

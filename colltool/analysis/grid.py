@@ -7,7 +7,8 @@ are loops: each point of theirs loads, places and prices anew. :mod:`colltool.an
 the arrays, :mod:`colltool.analysis.cell_intervals` adds how far off the prices are.
 
 :func:`price_grid` is the entry. An axis is known by its index here; ``at`` and ``fixed`` say at which
-position of its values a point is on each axis.
+position of its values a point is on each axis. The *grid index* of a cell counts all points, the last
+axis fastest.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ from colltool.fabric.topology import routed
 from colltool.fabric.values import Place, differences, with_values
 
 FabricLoader = Callable[[Sequence[str]], Fabric]
-"""Loads a fabric with overrides such as ``ib.bandwidth=50GB/s``."""
+"""Loads a fabric with further overrides such as ``ib.bandwidth=50GB/s``; a ColltoolError if it cannot
+have them."""
 
-# Axes whose values are numbers alone: by the axis' index, the places of the fabric that they fill.
+# Axes whose values are numbers alone: by the axis' index, for each place of the fabric that the axis
+# fills the number of each of its values.
 NumericAxes = dict[int, dict[Place, list[float]]]
 
 
@@ -126,7 +129,8 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
         if axis.is_option or axis.key in GRID_AXES:
             continue
         variants = [loaded_with([f"{axis.key}={value}"]) for value in with_progress(axis.values)]
-        # the numbers in which the variants differ, by place; None where they differ in more
+        # the numbers in which the variants differ, by place; None where they differ in more than
+        # numbers, or where there is but one of them
         numbers = differences(variants) if len(variants) > 1 else None
         if numbers == {}:
             raise ColltoolError(
@@ -134,7 +138,8 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
                 argument="vary",
                 fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s",
             )
-        # Where messages are put on links, arrays of numbers are not priced: a load for each value.
+        # Where messages are put on links (domains that differ, routed tiers), arrays of numbers are
+        # not priced: a load for each value.
         if numbers is None or variants[0].domains or routed(variants[0].tiers):
             loops.append(index)
             variants_of_loop = variants
@@ -174,13 +179,16 @@ def _array_cells(
     lengths = [len(axes[index].values) for index in array_axes]
     shape = [len(axis.values) for axis in axes]
     all_sizes = np.array(axes[_BYTES].values, dtype=np.float64)
+    # in blocks, to keep arrays small; ``flat`` numbers the elements over all array axes
     for start in with_progress(range(0, prod(lengths), BLOCK)):
         flat = np.arange(start, min(start + BLOCK, prod(lengths)))
+        # by array axis, the position of each element on it
         indices = dict(zip(array_axes, np.unravel_index(flat, lengths), strict=True))
         values: dict[Place, Floats] = {}
         for index, places in numeric.items():
             for place, numbers in places.items():
                 values[place] = np.array(numbers)[indices[index]]
+        # by axis, of each element: its position, and the value there
         steps = []
         columns = []
         for index, axis in enumerate(axes):
@@ -192,6 +200,7 @@ def _array_cells(
         varied = question._replace(fabric=with_values(fabric, values))
         errors = None
         if parts.interval and not request.readings.ideal:
+            # where the user set no number, varied ones are measured against the fabric as loaded
             before = before_dials(fabric) or (fabric if values else None)
             before_s = None if before is None else unchanged.seconds(question, before, sizes)
             errors = CellErrors(fabric, group, request.primitive, request.readings, before_s)

@@ -62,7 +62,9 @@ class AgainstFile(NamedTuple):
 
 
 def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
-    """What the overrides of a fabric do to a price."""
+    """What the overrides of a fabric do to a price; nothing without overrides, and of a schedule of
+    the user's own."""
+    # None where nothing was set
     filed = fabric.as_filed
     if filed is None or priced.row.status == "own":
         return AgainstFile()
@@ -80,7 +82,7 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
         if purpose is not None:
             inert.append(Inert(key, purpose))
         elif key in numbers:
-            # seconds with this key alone put back
+            # seconds with this key alone put back; of a single key all are
             alone_s = filed_s
             if alone_s is None or len(changes) > 1:
                 alone_s = priced.seconds_on(with_values(fabric, numbers[key]))

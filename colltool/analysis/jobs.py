@@ -15,12 +15,13 @@ from colltool.base.formatting import disambiguate
 from colltool.base.primitives import P2P
 from colltool.base.result import Result, result, with_progress
 from colltool.estimate.accuracy import accuracy_of
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.interval import before_dials, interval_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.user_price import seconds_by_schedule
 from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.model import Fabric
+from colltool.machines.used import common
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.job import Job
 from colltool.training.plan import NO_EXTRAS, Plan, PlanExtras, PlannedCall, plan
@@ -76,8 +77,11 @@ def plan_on_fabric(
     readings: ModelOptions,
     extras: PlanExtras = NO_EXTRAS,
 ) -> Plan:
-    """A job's step on a fabric, with the job adapted where the fabric requires it and the accuracy
-    of each collective's price. ``ranks``: None where the user names no number."""
+    """A job's step on a fabric, with the accuracy of each collective's price.
+
+    The job is adapted where the fabric requires it, and the plan's ``grounds`` then say how.
+    ``ranks``: None where the user names no number.
+    """
     fits = fit_to_fabric(job, fabric, ranks, readings)
     planned = plan(fits.job, fits.fabric, fits.ranks, readings, extras)
     planned = replace(
@@ -113,7 +117,7 @@ def _call_with_accuracy(
     unchanged_s = None
     if unchanged is not None:
         seconds = seconds_by_schedule(unchanged, call.primitive, call.bytes, group, readings)
-        # infinitely long where the same schedule did not run before
+        # by title under its fastest protocol; infinitely long where it did not run before
         unchanged_s = seconds.get((planned_call.sent.cost.algorithm, ""), inf)
     interval = interval_of(
         fabric,
@@ -142,24 +146,26 @@ def plans(
     # a job that states its data parallelism says how many ranks it has
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
-    options = readings or ModelOptions()
+    options = readings or USUAL
     planned = [plan_on_fabric(job, fabric, count, options) for fabric in with_progress(fabrics)]
     titles = column_titles(fabrics, typed or [""] * len(fabrics))
     bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]
     return Plans(
-        tuple(planned), tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles
+        plans=tuple(planned),
+        costs=tuple(map(cost_of, fabrics)),
+        ground=basis_differences(titles, bases),
+        titles=titles,
     )
 
 
 def column_titles(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
     """A title for each fabric: its name and the overrides that not all share, ``dgx-h100 with
     ib.size=64``. Equal titles are told apart by what the user typed."""
-    first, *others = fabrics
-    common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
+    shared = common([fabric.overrides for fabric in fabrics])
     titles = []
     for fabric in fabrics:
         unshared = [
-            f"{key}={value}" for key, value in fabric.overrides if (key, value) not in common
+            f"{key}={value}" for key, value in fabric.overrides if (key, value) not in shared
         ]
         titles.append(f"{fabric.name} with {', '.join(unshared)}" if unshared else fabric.name)
     return tuple(disambiguate(titles, typed))

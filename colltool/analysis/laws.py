@@ -16,7 +16,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.result import with_progress
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL
 from colltool.estimate.groups import place
 from colltool.estimate.library_pick import with_library_choice
 from colltool.estimate.placement import GroupSpec
@@ -55,7 +55,7 @@ class Law(NamedTuple):
 
     primitive: Primitive
     ranks: int
-    nodes: int
+    nodes: int  # whole innermost domains that the ranks fill, at least 1
     pieces: tuple[LinePiece, ...]
     worst: float  # largest relative distance from prices that it was checked against
 
@@ -137,10 +137,12 @@ def _law(fabric: Fabric, primitive: Primitive, ranks: int) -> Law:
     group = GroupSpec(ranks)
     placed = place(fabric, group)
     nodes = max(ranks // placed.spans[0].tier.endpoints, 1)
-    readings = ModelOptions()
+    readings = USUAL
+    # all prices that were asked for, by size in bytes
     asked: dict[int, float] = {}
 
     def seconds(size: int) -> float:
+        """The price of what the library runs at a size; kept in ``asked``."""
         if size not in asked:
             priced = price(fabric, primitive, float(size), group, readings)
             picked = with_library_choice([priced], fabric, readings, required=False)[0]
@@ -155,7 +157,7 @@ def _checked_pieces(
     seconds: Seconds, asked: dict[int, float]
 ) -> tuple[tuple[LinePiece, ...], float]:
     """Pieces that keep :data:`WITHIN` at sizes that they were not made from, and the worst distance
-    there.
+    there. ``asked`` fills while ``seconds`` is called.
 
     Sizes that miss it are knots of the next try, so that this ends.
     """

@@ -15,7 +15,7 @@ from colltool.analysis.fitted import node_noun
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import counted
 from colltool.base.primitives import NCCL_TESTS, Primitive
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL
 from colltool.estimate.expected import SHARE, ExpectedSize, expected, test_name
 from colltool.estimate.placement import GroupSpec, count_within
 from colltool.fabric.load import load_fabric
@@ -63,7 +63,7 @@ class MachineGroup(NamedTuple):
     def expected(self, primitive: Primitive, sizes: Sequence[float]) -> list[ExpectedSize]:
         """What the command gives."""
         spec = GroupSpec(self.ranks)
-        return expected(self.fabric, primitive, sizes, spec, ModelOptions(), SHARE)
+        return expected(self.fabric, primitive, sizes, spec, USUAL, SHARE)
 
 
 class MachineCurve(NamedTuple):

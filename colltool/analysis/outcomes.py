@@ -51,7 +51,8 @@ Reason = Literal[
 
 
 class SameReason(NamedTuple):
-    """Why a value makes no difference."""
+    """Why a value makes no difference; of the other fields only those that :data:`Reason` names for it
+    are set."""
 
     reason: Reason
     key: str = ""  # empty between different fabrics
@@ -69,7 +70,7 @@ class OutcomeRange(NamedTuple):
     outcome: Outcome
     from_bytes: float
     to_bytes: float
-    ratio: float  # the one farthest from 1
+    ratio: float  # the one farthest from 1; 1 where no size has a ratio
     # the error of the ratio, a share, if that is more than its distance from 1
     within: float | None = None
     why: tuple[SameReason, ...] = ()  # reasons for ``same``
@@ -228,7 +229,8 @@ class CompareLine(NamedTuple):
 
 
 def _share_of_sigma(sigma: float) -> float:
-    """What nine of ten ratios are within, a share: ``kappa`` standard deviations of their logarithm."""
+    """What nine of ten ratios are within, a share: ``kappa`` standard deviations of their logarithm,
+    by the table of sigmas."""
     return exp(sigma_table()["kappa"] * sigma) - 1
 
 
@@ -239,7 +241,7 @@ class ColumnDifference(NamedTuple):
     column: str
     primitive: Primitive
     ranks: tuple[int, ...]
-    runs: tuple[OutcomeRange, ...]
+    runs: tuple[OutcomeRange, ...]  # ascending
 
 
 class OnePortWinner(NamedTuple):
@@ -311,7 +313,8 @@ def changed_winners(
     all_ports: Iterable[CompareLine], one_port: Iterable[CompareLine], names: Sequence[str]
 ) -> Iterator[OnePortWinner]:
     """Rows whose fastest column is another one with one port, and more than :data:`SAME` faster
-    there than the fastest with all ports."""
+    there than the fastest with all ports, or the only one that runs. The lines of both are of the
+    same points, in one order."""
     for line, one_port_line in zip(all_ports, one_port, strict=True):
         fastest, fastest_by_one = line.fastest(), one_port_line.fastest()
         if fastest is None or fastest_by_one is None or fastest == fastest_by_one:
@@ -341,7 +344,7 @@ def launch_matters(seconds: tuple[float, float], missing: tuple[float, float]) -
 
 def software_time_matters(first: Cell, other: Cell) -> bool:
     """Whether software time that only one side has is :data:`LAUNCH_SHARE` of the shorter time or
-    more, and would change the outcome."""
+    more, and would change the outcome; both cells have a price."""
     totals = first.total_s or 0.0, other.total_s or 0.0
     missing = _missing_software(first, other), _missing_software(other, first)
     return max(missing) >= LAUNCH_SHARE * min(totals) and _changes_outcome(totals, missing)

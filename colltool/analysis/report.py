@@ -10,6 +10,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 from colltool.fabric.provenance import Provenance
+from colltool.machines.used import common
 
 ResultType = TypeVar("ResultType", bound=Result)
 
@@ -85,7 +86,4 @@ class Report(Result):
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
         """The overrides that all fabrics share."""
-        first, *others = self.fabrics
-        return tuple(
-            pair for pair in first.overrides if all(pair in other.overrides for other in others)
-        )
+        return tuple(common([fabric.overrides for fabric in self.fabrics]))

@@ -152,7 +152,7 @@ def sensitivity(
     drawn = draws(numbers, drawn_samples, seed)
     best = winner(fabric, request, group, size)
     listed, totals = totals_of(question, drawn, best)
-    # of the nominal winner, in each sample
+    # of the nominal winner in each sample: its seconds over the fastest's, less 1
     regret = totals[list(listed).index(best.title)] / totals.min(axis=0) - 1
     telling = _value_of_information(numbers, drawn, totals)
     placement = place(fabric, group).placement
@@ -207,7 +207,7 @@ def _spreads(
                 title,
                 row.spec,
                 float(nominal_s[title][0]),
-                *quantiles,
+                *quantiles,  # p5_s, p50_s and p95_s
                 wins=float((won == index).mean()),
                 name=row.name,
             )

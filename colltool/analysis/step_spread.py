@@ -86,7 +86,7 @@ def plan_spread(
     job, fabric = fits.job, fits.fabric
     planned = plan(job, fabric, fits.ranks, readings)
     setup = planned.setup
-    # the same whatever the fabric's numbers are
+    # the calls that the job lists itself: the same whatever the fabric's numbers are
     plain = job.plain_calls(setup)
 
     def step_s(values: dict[Place, float]) -> float:

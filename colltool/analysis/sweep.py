@@ -250,7 +250,8 @@ def sweep(
 
 
 def _rank_counts(fabrics: Sequence[Fabric], groups: Sequence[GroupSpec]) -> tuple[Any, ...]:
-    """The values of the axis of ranks; ``all`` where each of several fabrics is taken whole."""
+    """The values of the axis of ranks: those of the groups, on the first fabric where a group names
+    none; ``all`` where each of several fabrics is taken whole."""
     if any(group.ranks is not None or group.shape for group in groups):
         counts = []
         for group in groups:
@@ -267,7 +268,7 @@ def _points(request: PriceRequest, names: Sequence[str], cells: Sequence[Cell]) 
     cells_per_fabric = len(cells) // len(names)
     points = []
     for index, cell in enumerate(cells[:cells_per_fabric]):
-        # in the order of GRID_AXES
+        # in the order of GRID_AXES; ranks may be ``all``
         _, ranks, size, *_ = cell.at
         of_fabrics = cells[index::cells_per_fabric]
         count = ranks if isinstance(ranks, int) else 0
@@ -310,4 +311,6 @@ def default_sides(axes: Sequence[SweepAxis], rows: str, cols: str) -> tuple[str,
     if not cols:
         cols = "bytes" if "bytes" in several or not several else several[-1]
     other_axes = [axis.key for axis in axes if axis.key != cols]
-    return rows or next((key for key in several if key != cols), other_axes[0]), cols
+    if not rows:
+        rows = next((key for key in several if key != cols), other_axes[0])
+    return rows, cols

@@ -75,14 +75,14 @@ class SizeBand(NamedTuple):
 
 
 class QuestionVerdict(NamedTuple):
-    """The verdict on a collective for neighbouring rank counts with the same first."""
+    """The verdict on a collective, of one rank count or of neighbouring ones that say the same."""
 
     primitive: Primitive
     ranks: tuple[int, ...]
     claims: tuple[SizeBand, ...]  # the size classes of which something is known, in order of size
     rest: SizeBand | None  # all other sizes, None if there are none
     idle: tuple[str, ...] = ()  # columns that cannot run it
-    several_sizes: bool = True
+    several_sizes: bool = True  # whether it was asked for more than one size
 
     @property
     def winner(self) -> str | None:
@@ -98,7 +98,7 @@ def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVe
     # a wins at 1, 2 and 4 KB, nobody at 8 KB, b at 16 KB: a class of a from 1 to 4 KB, and the rest,
     # since the band of b is narrow. Runs and points are indices of lines.
     candidates: list[range] = []
-    # of few sizes a band need not be as wide
+    # where all sizes span little, a band need only be as wide as the root of their ratio
     narrow = min(NARROW, sqrt(lines[-1].bytes / lines[0].bytes))
     for verdict, run in _runs([line.verdict() for line in lines]):
         is_wide = lines[run[-1]].bytes >= narrow * lines[run[0]].bytes
@@ -112,6 +112,7 @@ def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVe
         claims.append(_class_of(lines, names, list(run)))
         claimed_points |= set(run)
     unclaimed = [point for point in range(len(lines)) if point not in claimed_points]
+    # a column that cannot run it cannot at any size: the first line tells
     return QuestionVerdict(
         lines[0].primitive,
         (lines[0].ranks,),
@@ -218,7 +219,8 @@ def _claim_without_sizes(claim: SizeBand) -> tuple[object, ...]:
 
 
 def _join(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
-    """Two verdicts that say the same, as one for the rank counts of both."""
+    """Two verdicts that say the same, as one for the rank counts of both; both have a ``rest`` or
+    neither."""
     return first._replace(
         ranks=first.ranks + other.ranks,
         claims=tuple(map(_join_classes, first.claims, other.claims)),

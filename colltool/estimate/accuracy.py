@@ -124,7 +124,8 @@ def accuracy_of(
     *,
     extrapolated: bool = False,
 ) -> Accuracy | None:
-    """Typical relative error of a price at a size in bytes. None for an ideal one.
+    """Typical relative error of a price at a size in bytes, by the nearest rows of which there are
+    :data:`ENOUGH`. None for an ideal one.
 
     ``extrapolated``: its software time was not measured on so many ranks or at this size.
     """
@@ -132,6 +133,7 @@ def accuracy_of(
         return None
     placed = place(fabric, group)
     class_number = size_class(size)
+    # a tier with protocols has a library's measured numbers
     fitted = any(span.tier.protocols_for(primitive) for span in placed.spans)
     if readings.numbers == "datasheet" or not fitted:
         return Accuracy(DATASHEET[class_number], p90=None, rows=0, like=FROM_DATASHEET)

@@ -31,7 +31,7 @@ NO_SOFTWARE_TIME = SoftwareTime()
 """Sentinel of schedules without measured times (compared by identity)."""
 
 
-def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
+def titled(choice: Choice, variant: tuple[str, ...]) -> str:
     """A display name with choices: ``hierarchical (ring / ring, pipelined)``."""
     return f"{choice.base} ({_choices(choice, variant)})" if choice.tiers else choice.base
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from colltool.algorithms.registry import row_of
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import Candidates, candidates_for
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
@@ -26,7 +26,7 @@ def breakdown(
 ) -> Breakdown:
     """The phases of the fastest schedule, or of a named one; ``hierarchical`` alone means its
     fastest composition here."""
-    options = readings or ModelOptions()
+    options = readings or USUAL
     price_of_all = price(fabric, primitive, size, group, options)
     candidates = candidates_for(fabric, group, primitive, options)
     chosen = price_of_all.best

@@ -145,9 +145,9 @@ class Candidates:
                 schedules.append((cost_model, mask))
         return schedules
 
-    def free_compositions(self, names: Collection[str] = ()) -> list[TierCompositions]:
-        """The compositions whose algorithms per tier are free to choose: those named, or run by the
-        library."""
+    def free_compositions(self, names: Collection[str]) -> list[TierCompositions]:
+        """The compositions whose algorithms per tier are free to choose: those named or, without
+        names, run by the library; all where the fabric lists none."""
         free_names = names or self.runs
         if not free_names:
             return list(chain.from_iterable(self._compositions_as_listed))
@@ -348,7 +348,8 @@ def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
 
 
 def _offers(composition: TierCompositions, choice: Choice) -> bool:
-    """Whether each tier can run its part; unknown names pass, and are refused when priced."""
+    """Whether a composition is the one that is chosen, and each tier can run its part; names that are
+    no algorithm's pass, and are refused when priced."""
     if composition.definition.name != choice.base:
         return False
     if len(choice.tiers) != len(composition.options):

@@ -8,12 +8,17 @@ Whatever has more than one segment count to choose from (``pipelining`` of
 :class:`~colltool.estimate.assumptions.ModelOptions` is ``optimal``) differs in form from size to size:
 such prices are worked out phase by phase, all others by one :class:`Curve`.
 
-Two curves are kept of a model: with each part's whole bandwidth, and with the share of it that the
+A curve is a + b·M + c·sqrt(M) seconds: a is all α, b and c are the bytes' time. Two are kept of a
+model: with each part's whole bandwidth, and with the share of it that the
 library is known to reach (:attr:`CostTerm.reached`). Their difference is the *shortfall*.
 
-A price has four layers: wires, contention (η), library and measured machine. A model is of the first
-three, its ``machine`` is the fourth; :attr:`CostModel.below` has those of wires alone and of wires with
-contention. ``Number`` is a float or an array of floats, of sizes or of fabrics.
+A price has four layers: 1 wires, 2 contention (η), 3 library and 4 measured machine. A model is of the
+first three, its ``machine`` is the fourth; :attr:`CostModel.below` has those of wires alone and of wires
+with contention. ``Number`` is a float or an array of floats, of sizes or of fabrics.
+
+Three words lie near each other: ``parts`` are the terms of a model, which have no size; ``phases`` (with
+``composed``) says whether they run in sequence or stream; :class:`PhaseCost` is a term at a size, a row of
+the price's breakdown.
 """
 
 from __future__ import annotations
@@ -85,13 +90,15 @@ class CostTerm(NamedTuple):
 
     @property
     def pipeline(self) -> Pipeline | None:
-        """Its pipeline; None if its messages are not cut into segments."""
+        """Its pipeline, of depth L = n_alpha and load b = n_beta of the link cost; None if its messages
+        are not cut into segments."""
         if self.fill is None:
             return None
         return Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
 
     def counts(self, payload: Number, readings: ModelOptions) -> tuple[Number, Number]:
-        """n_α and n_β for a payload in bytes."""
+        """n_α and n_β for a payload in bytes, n_β in units of it; of a pipeline as the readings cut
+        it."""
         cost = self.cost
         pipeline = self.pipeline
         if pipeline is None:
@@ -99,8 +106,8 @@ class CostTerm(NamedTuple):
         return pipeline.counted(payload, cost.alpha_s, cost.effective_Bps, readings.pipelining)
 
     def phase(self, size: Number, readings: ModelOptions, ranks: int) -> PhaseCost:
-        """The term as a phase of a collective of ``ranks``, at a size or at many, without
-        :attr:`reached`."""
+        """The term as a phase of a collective of ``ranks`` (all of them: its energy is theirs), at a
+        size or at many, with the whole bandwidth."""
         cost = self.cost
         payload = _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
@@ -125,8 +132,11 @@ class CostTerm(NamedTuple):
         )
 
     def curve(self, readings: ModelOptions) -> Curve:
-        """Seconds over M, without :attr:`reached`; with optimal pipelining
-        (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the minimum of t(P) over P > 0."""
+        """Seconds over M, at the whole bandwidth.
+
+        With optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the minimum over P > 0 of
+        the time of L steps, fill F and load b (:attr:`pipeline`) in P segments.
+        """
         cost = self.cost
         pipeline = self.pipeline
         per_byte_s = cost.n_beta * self.payload / cost.effective_Bps
@@ -135,6 +145,7 @@ class CostTerm(NamedTuple):
         if readings.pipelining == "optimal":
             per_sqrt_byte_s = 2 * ((pipeline.fill - 1) * cost.alpha_s * per_byte_s) ** 0.5
             return Curve((cost.n_alpha - 1) * cost.alpha_s, per_byte_s, per_sqrt_byte_s)
+        # a number of segments, which loads the port with n_β instead of b
         n_alpha, n_beta = map(float, pipeline.counts(readings.pipelining))
         return Curve(n_alpha * cost.alpha_s, per_byte_s * n_beta / cost.n_beta)
 
@@ -147,8 +158,8 @@ class CostModel:
         variant: readings of a composition other than its own, such as ``pipelined``.
         parts: the terms, which :meth:`at` turns into the phases of a price.
         overhead_s: the launch, seconds a call.
-        phases: how the parts follow each other: ``sequential`` sums all; ``pipelined`` sums α and
-            takes the tier with the largest bandwidth term.
+        phases: how the parts follow each other: ``sequential`` sums all; ``pipelined`` sums α, and
+            of the bytes takes those of the tier that needs longest for them.
         status: whether anybody can run it, of :data:`colltool.algorithms.registry.STATUSES`.
         shipped_by: the libraries that run it.
         composed: parts lie on several tiers.
@@ -201,7 +212,9 @@ class CostModel:
         """The price at a size in bytes, or at each of an array.
 
         What takes long and is seldom read is left to the estimate's ``late_`` fields, as functions
-        that :class:`AlgorithmEstimate` calls when a caller reads the number.
+        that :class:`AlgorithmEstimate` calls when a caller reads the number; its docstring says what
+        each holds. The total is the sum of ``late_steps`` (α), ``late_moved`` (bytes),
+        ``late_shortfall``, ``late_software`` and ``late_overhead``, times ``late_factor``.
         """
         # The fields are set at once: a frozen dataclass sets them one by one, which takes longer
         # than all the rest. Those left out, such as late_total, have the defaults of the class.
@@ -209,7 +222,7 @@ class CostModel:
         values = vars(estimate)
         values.update(self._fixed_fields)
         values["bytes"] = size
-        values["late_phases"] = partial(self._phases, size)
+        values["late_phases"] = partial(self._phase_costs, size)
         values["notes"] = tuple(map(localize, self.notes))
         if self.below is not None:
             values["late_below"] = partial(self._below_at, size)
@@ -223,9 +236,12 @@ class CostModel:
         return estimate
 
     def _fields_at(self, size: Number) -> dict[str, Any]:
-        """The counts, steps and bytes of a price: fields of AlgorithmEstimate by name."""
+        """The counts, α and bytes of a price: fields of AlgorithmEstimate by name.
+
+        A single size is a float; anything else is an array.
+        """
         if self.readings.pipelining == "optimal":
-            phases = self._phases(size)
+            phases = self._phase_costs(size)
             n_alpha, n_beta = self._counts(size)
             return {
                 "late_phases": Constant(phases),
@@ -246,14 +262,15 @@ class CostModel:
         # one multiply-add for the whole array, and that only when a caller reads it
         whole = self._whole_curve
         reached = self._reached_curve
-        counted |= {"late_steps": whole.a, "late_moved": partial(_moved, whole, size)}
+        counted |= {"late_steps": whole.a, "late_moved": partial(_seconds_of_bytes, whole, size)}
         if whole is not reached:
             shortfall = Curve(0.0, reached.b - whole.b, reached.c - whole.c)
-            counted["late_shortfall"] = partial(_moved, shortfall, size)
+            counted["late_shortfall"] = partial(_seconds_of_bytes, shortfall, size)
         return counted
 
     def _byte_fields(self, part_s: Sequence[Number]) -> dict[str, LateNumber]:
-        """The fields of the bytes and of the shortfall, from the seconds of each part's bytes."""
+        """The fields of the bytes and of the shortfall, from the seconds of each part's bytes at its
+        whole bandwidth."""
         moved_s = self._bytes_s(part_s)
         if not self._falls_short:
             return {"late_moved": moved_s}
@@ -276,7 +293,8 @@ class CostModel:
 
     @cached_property
     def _fixed_fields(self) -> dict[str, Any]:
-        """The fields of AlgorithmEstimate that do not depend on the size, by name."""
+        """The fields of AlgorithmEstimate that do not depend on the size, by name; copied into every
+        price by :meth:`at`."""
         return {
             "choice": self.choice,
             "variant": self.variant,
@@ -320,8 +338,8 @@ class CostModel:
 
     @cached_property
     def pieces(self) -> Pieces:
-        """The price over M with :attr:`software_time`, a curve from each size on at which its form
-        changes."""
+        """The price over M with :attr:`software_time`: (size, curve) for each size in bytes from which
+        another curve holds, ascending."""
         return tuple((start, self.curve.plus(term)) for start, term in self.software_time.pieces())
 
     @property
@@ -390,7 +408,7 @@ class CostModel:
             tier_s[part.cost.tier] += seconds
         return reduce(largest, tier_s.values())
 
-    def _phases(self, size: Number) -> tuple[PhaseCost, ...]:
+    def _phase_costs(self, size: Number) -> tuple[PhaseCost, ...]:
         """The phases of a price, in order of the parts."""
         return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
@@ -414,8 +432,8 @@ def _same_rates(cost: LinkCost, other: LinkCost) -> bool:
     return same(cost.alpha_s, other.alpha_s) and same(cost.effective_Bps, other.effective_Bps)
 
 
-def _moved(curve: Curve, size: Number) -> Number:
-    """What a curve's bytes take, without its constant term."""
+def _seconds_of_bytes(curve: Curve, size: Number) -> Number:
+    """What a curve's bytes take at a size: all but its constant term, the α."""
     if anywhere(curve.c != 0):
         return curve.b * size + curve.c * size**0.5
     return curve.b * size

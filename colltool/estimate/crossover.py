@@ -20,7 +20,7 @@ from colltool.algorithms.registry import APPROXIMATIONS, algorithms
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import best_class, may_lead
@@ -57,7 +57,7 @@ def crossover(
         ColltoolError: fewer than two of ``names`` can be compared, or their phases stream with
             optimal segments.
     """
-    options = readings or ModelOptions()
+    options = readings or USUAL
     candidates = candidates_for(fabric, group, primitive, options)
     names = candidates.specs(names)
     compared = _compared(candidates, names)
@@ -165,7 +165,8 @@ def _can_run(candidates: Candidates, name: str) -> bool:
 def _pair(
     first: Sequence[CostModel], second: Sequence[CostModel], readings: ModelOptions
 ) -> AlgorithmPair:
-    """Compare two schedules, each under its fastest protocol."""
+    """Compare two schedules at all sizes, each under its fastest protocol there; both are given under
+    all of their protocols."""
     left = first[0]
     right = second[0]
 
@@ -181,9 +182,11 @@ def _pair(
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
     fastest_between = [faster(sqrt(low * high)) for low, high in pairwise(probes)]
     crossings = []
+    # each inner probe with what is fastest below and above it
     for root, below, above in zip(probes[1:-1], fastest_between, fastest_between[1:], strict=False):
         if below != above:
             crossings.append(Crossing(root, below, above))
+    # a function of ranks, α and bandwidth that gives crossovers by name
     textbook = APPROXIMATIONS.get((left.primitive, left.choice.base, right.choice.base))
     approximations = {}
     # a textbook's formula knows one α and one bandwidth
@@ -234,7 +237,8 @@ def _changes(faster: Callable[[float], str], roots: Sequence[float]) -> list[flo
 def _bisected(
     low: float, high: float, fastest: Callable[[float], object], fastest_below: object
 ) -> float:
-    """The size between two at which the fastest is no longer ``below``, to 12 digits."""
+    """The size between ``low`` and ``high`` from which ``fastest_below``, the fastest at ``low``, is so
+    no longer; to 12 digits."""
     while high / low > 1 + 1e-12:
         middle = sqrt(low * high)
         # no number lies between the two any more
@@ -247,9 +251,9 @@ def _bisected(
     return high
 
 
-def winners(candidates: Candidates, names: Sequence[str] = ()) -> list[Winner]:
-    """The winner at each size among what the user can run (or, if nothing, the best other class),
-    or among ``names``."""
+def winners(candidates: Candidates, names: Sequence[str]) -> list[Winner]:
+    """The winner at each size among ``names``; if these are empty, among what the user can run (or,
+    if nothing, the best other class)."""
     return _winners_of(candidates, _contenders(candidates, names), names)
 
 
@@ -303,7 +307,8 @@ def _key_of(cost_model: CostModel) -> ScheduleKey:
 def _winner_records(
     takeovers: Sequence[Takeover], known: Mapping[ScheduleKey, CostModel]
 ) -> list[Winner]:
-    """The winner of each range of sizes, from one takeover to the next; the last has no end."""
+    """The winner of each range of sizes, from one takeover to the next; the last has no end. A key
+    is its title and protocol."""
     records = []
     ends: list[float | None] = [start for start, _ in takeovers[1:]]
     for (start, key), end in zip(takeovers, [*ends, None], strict=True):

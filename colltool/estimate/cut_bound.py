@@ -9,8 +9,10 @@ A member has the ports or links of one endpoint on each tier that the group span
 forward messages. Active sibling groups keep their share of common uplinks. If placement is unknown,
 no leaf is cut off.
 
-:func:`cut_bound_of` is the entry; :func:`cuts` lists the partitions of a group, and ``_seconds`` says how
-long one takes at least.
+:func:`cut_bound_of` is the entry; :func:`cuts` lists the partitions of a group, and
+:func:`_seconds_per_byte` says how long one takes at least. The wires of a routed tier name cuts of their
+own (:class:`~colltool.network.wires.CutSide`): the run of endpoints from ``first`` to before ``after``, and
+the bytes/s that lead out of it.
 
 Source: aggregating an element over P domains takes P - 1 messages between them, and distributing it
 P - 1 more (P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a
@@ -95,7 +97,7 @@ class CutBound:
         for cut in cuts(self.placed, self.primitive, self.readings):
             # a pair may lie inside a side that is no part of a whole partition
             if cut.parts or self.primitive is not P2P:
-                by_cut.append(_seconds(self.primitive, cut, self.placed.ranks))
+                by_cut.append(_seconds_per_byte(self.primitive, cut, self.placed.ranks))
         # the cuts count the ports that tree_beta = 2 stands for; half of it is twice the ports
         return largest(*by_cut) * self.readings.tree_beta / 2
 
@@ -113,7 +115,7 @@ def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptio
     return origin.once(key, lambda: CutBound(origin, primitive, readings))
 
 
-def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
+def _seconds_per_byte(primitive: Primitive, cut: Cut, ranks: int) -> Any:
     """Seconds per byte of M in which the bytes that must cross a cut can do so."""
     # Which two ranks send is not known, only that no part holds both: they may have the fastest way.
     if primitive is P2P:
@@ -139,7 +141,7 @@ def _bytes_crossing(primitive: Primitive, inside: int, ranks: int) -> float:
             return inside * outside / ranks
         case Primitive.ALL_GATHER | Primitive.REDUCE_SCATTER:
             return max(inside, outside) / ranks
-        # _seconds has answered for a pair
+        # _seconds_per_byte has answered for a pair
         case Primitive.ALL_REDUCE | Primitive.BROADCAST | Primitive.REDUCE | Primitive.P2P:
             return 1.0
         case _:
@@ -198,13 +200,14 @@ def _sum_over_tiers(tiers: Sequence[PerMember]) -> PerMember:
 def _rate(span: Span, primitive: Primitive) -> Rate:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
-    # a file of the old form may give each protocol a bandwidth of its own, relative to the tier's
+    # ``line``: a protocol's own bandwidth over the tier's, which files of the old form may state
     lines = [protocol.line for protocol in tier.protocols_for(primitive).values()] or [1.0]
     return max(lines) * capabilities_of(tier).rate_Bps
 
 
-def _ports_of_members(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
-    """Ports or links of the group's members on a tier; ``domains``: their sizes where unlike."""
+def _ports_of_members(span: Span, rate: Rate, domains: Sequence[int]) -> PerMember:
+    """Ports or links of the group's members on a tier; ``domains``: their sizes where unlike, else
+    empty."""
     kind = span.kind
     match kind.joined_by:
         case "switches" | "tiers":
@@ -298,8 +301,8 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
 
 
 def _wire_cuts(span: Span) -> Iterator[CutSide]:
-    """Runs of endpoints of a routed tier that its wires cut off; with a stride only single
-    endpoints, since a run's others belong to other groups."""
+    """Runs of endpoints of a routed tier that its wires cut off, none elsewhere; with a stride only
+    single endpoints, since a run's others belong to other groups."""
     wires = span.position.wires
     for cut in wires.cuts() if wires else ():
         if cut.after - cut.first == 1 or span.occupancy.stride == 1:

@@ -195,11 +195,11 @@ def check_share(share: float) -> float:
     """The share of machines that a gate lets pass; refused outside LEAST_SHARE to MOST_SHARE."""
     if LEAST_SHARE <= share <= MOST_SHARE:
         return share
-    what = (
-        f"a gate that {percent(share)} of healthy machines keep does not follow from measurements"
+    raise ColltoolError(
+        f"a gate that {percent(share)} of healthy machines keep does not follow from measurements",
+        argument="share",
+        fix=f"write {either(shell='95% or 0.95', python='0.95')}: from 50% to 99.9%",
     )
-    fix = f"write {either(shell='95% or 0.95', python='0.95')}: from 50% to 99.9%"
-    raise ColltoolError(what, argument="share", fix=fix)
 
 
 def expected(
@@ -217,8 +217,11 @@ def expected(
         ColltoolError: an ideal price, which no measurement is compared with.
     """
     if readings.ideal:
-        what = "an ideal price is compared with no measurement, so no gate follows from it"
-        raise ColltoolError(what, argument="ideal", fix=f"leave {argument_text('ideal')} out")
+        raise ColltoolError(
+            "an ideal price is compared with no measurement, so no gate follows from it",
+            argument="ideal",
+            fix=f"leave {argument_text('ideal')} out",
+        )
     version = nccl_version(fabric)
     fabric = _with_known_picks(fabric, version)
     prices = price_list(fabric, primitive, sizes, group, readings).prices

@@ -59,7 +59,7 @@ def explain(
         ColltoolError: nothing is called so, it does not compute the primitive, or with a fabric it
             runs there for none.
     """
-    options = readings or ModelOptions()
+    options = readings or USUAL
     everything = _every_algorithm()
     known = list(dict.fromkeys(row.name for row in everything))
     if parse_choice(name).base not in known:
@@ -104,7 +104,8 @@ def explain(
 
 
 def _cables(placed: PlacedGroup, readings: ModelOptions) -> Iterator[CableDelay]:
-    """The cables on the group's paths; scattered, on all classes of its tiers."""
+    """The cables on the group's paths, tier by tier, nearest class first; scattered, on all classes of
+    its tiers. Classes without a length have none."""
     for span in placed.spans:
         _, paths = tier_group(span, readings, scale_out=False)
         classes = span.kind.classes
@@ -248,7 +249,7 @@ class AlgorithmExplanation(NamedTuple):
     algorithm: str
     primitive: Primitive
     title: str
-    formula: tuple[str, ...]
+    formula: tuple[str, ...]  # a line each
     text: str
     size_means: str
     runs_on: str
@@ -296,7 +297,7 @@ class Explanation(Result):
 
 
 class ListedAlgorithm(NamedTuple):
-    """An algorithm by its name here, with the names that others have for it."""
+    """An algorithm by its name here, with the names that others have for it (``called``)."""
 
     name: str
     title: str

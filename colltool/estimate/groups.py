@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import ceil_div
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import (
     PACKED,
@@ -161,7 +161,11 @@ def place(
     fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False
 ) -> PlacedGroup:
     """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or
-    a spec with the rest. ``alone``: the ranks in between are idle."""
+    a spec, which holds the other two as well. ``alone``: the ranks in between are idle.
+
+    Raises:
+        ColltoolError: the group does not fit the fabric.
+    """
     spec = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     if type(spec.stride) is int and type(spec.ranks) in (int, type(None)):
         return _cached_placement(SameFabric(fabric), spec)
@@ -169,9 +173,9 @@ def place(
     return _placed_on_tiers(fabric, spec)
 
 
-# cached, as every price on a fabric places its group anew
 @lru_cache(maxsize=64)
 def _cached_placement(same_fabric: SameFabric, spec: GroupSpec) -> PlacedGroup:
+    """The placed group, and all that is kept with it: every price on a fabric places its group."""
     return _placed_on_tiers(same_fabric.fabric, spec)
 
 
@@ -284,6 +288,7 @@ def tier_group(
         nics_of_sender = span.members_inside
         position = replace(position, nics=nics_of_sender)
     paths = tier_paths(position, readings)
+    # what reduces in switches, and the wires of a routed tier; None on other tiers
     hardware = paths.in_switch
     wires = position.wires
     group = Group(
@@ -298,6 +303,7 @@ def tier_group(
         tree_beta=readings.tree_beta,
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
+        # formulas count in units of what an endpoint's ports carry
         wires=None if wires is None else wires.scaled(1 / (tier.bandwidth * tier.ports)),
         stride=1 if wires is None else span.occupancy.stride,
         alone=wires is not None and span.occupancy.alone,
@@ -372,4 +378,4 @@ def spread_inside(inner: Tier, readings: ModelOptions) -> bool:
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
     """The group of every ``stride``-th endpoint of a tier, each with ``inside`` ranks."""
     span = Span(tier, endpoints, inside, Occupancy(stride))
-    return tier_group(span, ModelOptions(), scale_out=scale_out)[0]
+    return tier_group(span, USUAL, scale_out=scale_out)[0]

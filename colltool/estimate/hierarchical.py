@@ -7,8 +7,14 @@ it holds the :class:`TierOption` of every tier and combines one of each into a s
 (:meth:`TierCompositions.cost_model`).
 
 Words: an *option* is an algorithm that can run all phases of one tier; a *choice* has one option per
-tier, innermost first; a *way* is a library's own composition (:class:`ShippedAs`), with the options
-that it may have on each tier.
+tier, innermost first; a *way* is a library's own composition, with the options that it may have on each
+tier. Of a way (:class:`~colltool.algorithms.libraries.ShippedAs`) are read its ``library``; ``inner`` and
+``outer``, the algorithms that it may have on all tiers but the outermost, and on that; whether it
+``streams`` chunks through all phases, whatever the composition's own are; and the features it ``needs``.
+
+*Phases* are the steps of a composition (:class:`PlacedStep`), and as an option of the model whether these
+run one after the other (``sequential``) or stream (``pipelined``); ``auto`` leaves that to the composition
+and the libraries that run it.
 """
 
 from __future__ import annotations
@@ -72,6 +78,7 @@ class PlacedStep(NamedTuple):
 
     Args:
         number: its place in the order of the phases, from 0.
+        phase: its primitive, the index of its tier (innermost 0) and its payload in units of M.
         group, paths: of the phase: the endpoints of its tier.
         paths_alone: the same for a call of the tier's own, with bandwidths that switches have for
             whole collectives.
@@ -139,7 +146,8 @@ class TierOption:
 
     @cached_property
     def on_tier(self) -> CostModel:
-        """The tier's phases by themselves, for comparison with the other options of the tier."""
+        """The tier's phases by themselves, whose seconds are compared with those of the tier's other
+        options."""
         terms = tuple(chain.from_iterable(self.parts.values()))
         return CostModel(
             terms[0].primitive,
@@ -152,15 +160,15 @@ class TierOption:
 
     @cached_property
     def status(self) -> Status:
-        """The worst status of its phases."""
+        """The worst status of its phases; :data:`STATUSES` has the best first."""
         return max(
             [algorithm.status_on(step.group) for step, algorithm in self.phases],
             key=STATUSES.index,
         )
 
     @cached_property
-    def rank(self) -> int:
-        """Index of its status in :data:`STATUSES`, where the best comes first."""
+    def status_index(self) -> int:
+        """Index of its status in :data:`STATUSES`: 0 is the best."""
         return STATUSES.index(self.status)
 
     @cached_property
@@ -177,6 +185,7 @@ class TierOption:
 
 
 TierOptions = tuple[TierOption, ...]
+"""The options of a tier, or one option of each tier, innermost first."""
 AtSizes = tuple[CostModel, Any]
 """A schedule, and the sizes it is shown at: a mask, or True for all (or a single) of them."""
 
@@ -227,6 +236,7 @@ class TierCompositions:
 
     def _on_bare(self, names: tuple[str, ...], readings: ModelOptions) -> CostModel:
         """The cost of the same choice before any protocol, without local copies."""
+        # the group before its tiers took the numbers of a protocol
         origin = self.placed.origin or self.placed
         primitive = self.definition.primitive
         # kept with the group, as all choices of the composition are asked for in turn
@@ -243,37 +253,37 @@ class TierCompositions:
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
         """The cost of a choice of options, one a tier; streamed if a library that ships the choice
-        streams it. Without the layers below and the machine, and unless ``copies`` without local
-        copies."""
+        streams it. Neither the layers below nor the machine's factor are in it, and local copies only
+        with ``copies``."""
         placed = self.placed
         primitive = self.definition.primitive
-        shipped = []
-        for way, allowed in self._shipped_as.items():
-            # tier by tier its algorithm is one that the way may have there
-            if all(map(contains, allowed, names)):
-                shipped.append(way)
-        streamed = next((way for way in shipped if way.streams), None)
+        # tier by tier the algorithm is one that the way may have there
+        shipped = [
+            way for way, allowed in self._shipped_as.items() if all(map(contains, allowed, names))
+        ]
+        streaming_way = next((way for way in shipped if way.streams), None)
         # a title names the phases only where they are not the usual ones of this choice
         phases: Phases = self.phases
         usual_phases: Phases = self.definition.phases
-        if streamed is not None:
+        if streaming_way is not None:
             usual_phases = "pipelined"
             if self.readings.phases == "auto":
                 phases = "pipelined"
         # the worst of its tiers
-        status = max(chosen, key=attrgetter("rank")).status
+        status = max(chosen, key=attrgetter("status_index")).status
         runs = selectable(status)
         libraries = chain.from_iterable([way.by for way in shipped])
         shipped_by = tuple(dict.fromkeys(libraries)) if runs else ()
         choice = Choice(self.definition.name, names)
         unusual_phases = "" if phases == usual_phases else phases
+        streams = streaming_way is not None and phases == "pipelined"
         return CostModel(
             primitive=primitive,
             ranks=placed.ranks,
             choice=choice,
-            variant=tuple(filter(None, (unusual_phases, self.order))),
+            variant=tuple([word for word in (unusual_phases, self.order) if word]),
             parts=(
-                *_terms_of_choice(chosen, streamed=streamed is not None and phases == "pipelined"),
+                *_terms_of_choice(chosen, streamed=streams),
                 *(own_part(placed, primitive, self.definition.name) if copies else ()),
             ),
             overhead_s=placed.overhead_s,
@@ -281,7 +291,7 @@ class TierCompositions:
             composed=True,
             status=status,
             shipped_by=shipped_by,
-            notes=self._notes(chosen, streamed, in_calls=runs and not shipped),
+            notes=self._notes(chosen, streaming_way, in_calls=runs and not shipped),
             readings=self.readings,
             protocol=placed.protocol,
             not_selected_reason=self._not_selected(shipped),
@@ -290,13 +300,14 @@ class TierCompositions:
         )
 
     def _notes(
-        self, chosen: TierOptions, streamed: ShippedAs | None, *, in_calls: bool
+        self, chosen: TierOptions, streaming_way: ShippedAs | None, *, in_calls: bool
     ) -> tuple[str, ...]:
-        """What a reader of the price should know. ``streamed``: the way in which a library streams
-        it; ``in_calls``: no library runs all of it in one call."""
+        """What a reader of the price should know. ``streaming_way``: the way in which a library
+        streams it; ``in_calls``: its phases run, but no library has all of them in one call."""
         notes = []
-        if streamed is not None and self.readings.phases == "auto":
-            notes.append(f"phases stream through all tiers at once, as in {streamed.by[0]}")
+        if streaming_way is not None and self.readings.phases == "auto":
+            # ``by``: who ships it, with their name for it
+            notes.append(f"phases stream through all tiers at once, as in {streaming_way.by[0]}")
         if self.placed.domains:
             notes.append(_BETWEEN_UNLIKE)
         for option in chosen:
@@ -318,6 +329,7 @@ class TierCompositions:
         *inner, outer = self.options
         allowed_by_way = {}
         for way in self.definition.shipped_as:
+            # ``lattices``: it also runs where a tier is one
             if way.lattices or not has_lattice:
                 allowed = [_names_allowed(way, options, way.inner) for options in inner]
                 allowed_by_way[way] = [*allowed, _names_allowed(way, outer, way.outer)]
@@ -361,7 +373,8 @@ class TierCompositions:
     @cached_property
     def _ways(self) -> list[tuple[TierOptions, ...]]:
         """The options per tier, once for each way in which the user's library runs the composition.
-        Where it runs it in none, those of the best status that every tier can have."""
+        Where it runs it in none, or the user has no library, once: those of the best status that every
+        tier can have."""
         tiers_by_way = []
         running = self._running
         for way in self._shipped_as if running else ():
@@ -370,13 +383,15 @@ class TierCompositions:
             tiers = []
             for options in self._options_of_way(way, self.options):
                 tiers.append(tuple([option for option in options if selectable(option.status)]))
-            # a tier without options leaves no choice
+            # a tier without options (an empty tuple) leaves no choice
             if all(tiers):
                 tiers_by_way.append(tuple(tiers))
         if tiers_by_way:
             return tiers_by_way
-        # the best status that every tier can have is the worst of their best
-        best_of_all = max(min(option.rank for option in options) for options in self.options)
+        # the best status that every tier can have is the worst (highest index) of their best
+        best_of_all = max(
+            min(option.status_index for option in options) for options in self.options
+        )
         return [tuple(_options_up_to(best_of_all, options) for options in self.options)]
 
     def _options_of_way(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
@@ -469,7 +484,8 @@ class TierCompositions:
                 )
 
     def _why_not(self, name: str, tier: int) -> str:
-        """Why an algorithm cannot run the phases of a tier, which it is no option of."""
+        """Why an algorithm cannot run the phases of a tier (its index), of which it is no option; empty
+        if no phase has a reason."""
         steps = [step for step in self.steps if step.phase.tier == tier]
         row = find(steps[0].phase.primitive, name)
         for step in steps:
@@ -479,9 +495,9 @@ class TierCompositions:
         return ""
 
 
-def _options_up_to(rank: int, options: TierOptions) -> TierOptions:
-    """The options of a status no worse than a rank."""
-    return tuple([option for option in options if option.rank <= rank])
+def _options_up_to(status_index: int, options: TierOptions) -> TierOptions:
+    """The options of a status no worse than that of this index in :data:`STATUSES`."""
+    return tuple([option for option in options if option.status_index <= status_index])
 
 
 def _fastest_options(options: TierOptions, size: Number) -> list[TierOption]:
@@ -537,8 +553,9 @@ def _names_allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) 
     library ships."""
     if names:
         return names
-    shipped = [option for option in options if ships(way.library, option.algorithm.shipped_by)]
-    return frozenset(option.name for option in shipped)
+    return frozenset(
+        option.name for option in options if ships(way.library, option.algorithm.shipped_by)
+    )
 
 
 def hierarchical_candidates(
@@ -550,7 +567,9 @@ def hierarchical_candidates(
     ``as_listed``: if an inner tier lists what its library runs, its phases run only that.
     """
     candidates: list[TierCompositions] = []
-    for row in compositions(primitive) if len(placed.spans) > 1 else ():
+    if len(placed.spans) == 1:
+        return candidates
+    for row in compositions(primitive):
         # the only one that is modelled between domains that differ in size
         if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
             continue

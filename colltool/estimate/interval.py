@@ -4,8 +4,13 @@
 :func:`error_model` holds what is alike for all sizes and schedules on a group;
 :meth:`ErrorModel.interval` adds a size and a price.
 
-ln t = ln price +- kappa sigma. A price by datasheets alone has a shift of its own as well, and its
-interval is not symmetric.
+ln t = ln price +- kappa sigma, kappa of ``spread.csv``. Sigma is a sum of squared *parts*, each with a
+name and a reason of its own (:mod:`colltool.estimate.spread` lists them). Parts that can only make a call
+slower, or hardly faster, widen the upper end alone: ``p2p`` and ``ll``, and ``exchange``, which the lower
+end leaves out. A price by datasheets alone also has a *shift* that moves both ends.
+
+*Dials* are the numbers that the user changed on a fabric. The price without them, ``base_total_s``, is
+None where nothing was changed, and inf where the schedule does not run without.
 """
 
 from __future__ import annotations
@@ -112,8 +117,9 @@ class Interval(NamedTuple):
     Args:
         rows: measured rows like it: of such a machine and collective, near it in ranks and size.
         basis: what it rests on, a stable word.
-        parts: of the standard deviation of ln(measured / price) by name, largest first; their
-            squares add up, but for the ``shift`` of a datasheet's prices, by which both ends move.
+        parts: of the standard deviation of ln(measured / price) by name, largest first, after
+            ``announced`` and ``p2p``, which lead wherever they are; their squares add up, but for the
+            ``shift`` of a datasheet's prices, by which both ends move.
         nearest: the nearest measured row in words; None where no row can speak for it.
         reason: the largest part in words.
     """
@@ -139,9 +145,10 @@ class Interval(NamedTuple):
         """Standard deviation without the shift of datasheets, which moves both ends."""
         return sqrt(sum(value**2 for part, value in self.parts if part != "shift"))
 
-    def slowest_s(self, seconds: float, share: float, reach: float = 1.0) -> float:
+    def slowest_s(self, seconds: float, share: float, reach: float) -> float:
         """The time within which a share of healthy machines stay, where the price is so many
-        seconds. ``reach``: how many of that share's quantiles away, 1 for the share itself."""
+        seconds; never less than the price. ``reach`` multiplies that share's quantile: 1 for the
+        share itself, 2 for a bar twice as far away."""
         shift = dict(self.parts).get("shift", 0.0)
         return seconds * exp(max(shift + reach * one_sided(share) * self.sigma, 0.0))
 
@@ -150,8 +157,9 @@ class ErrorModel(NamedTuple):
     """The part of a price's error that is the same for all sizes and schedules on a group.
 
     Args:
-        request: what is priced, at any size.
-        basis: None where the distance of the nearest row says it.
+        request: what is priced, at any size: :meth:`at` replaces the size in it.
+        basis: None where the distance of the nearest row says it; only ``datasheet`` or ``announced``
+            hold for all sizes.
         device, wire: the accelerator, and the outermost tier that the group spans.
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
         by_ll: an all-to-all of NCCL in a rack, some versions of which send up to 512 KiB a peer by
@@ -184,8 +192,8 @@ class ErrorModel(NamedTuple):
         return self.at(size, measurable=measurable).interval(total_s, base_total_s)
 
     def at(self, size: float, *, measurable: bool = True) -> ErrorAtSize:
-        """The error at a size; ``measurable``: rows of such a schedule may have been measured, which
-        prices by datasheets do not ask."""
+        """The error at a size. ``measurable``: rows of such a schedule may have been measured; it
+        makes no difference to prices by datasheets."""
         if self.basis == "datasheet":
             return ErrorAtSize(self, self.request._replace(size=size), without_dials=None)
         foreign = self.request.foreign or not measurable
@@ -274,6 +282,7 @@ def error_model(
         p2p_unknown = any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
     machine_sigma = _machine_sigma(fabric, primitive, placed, readings)
     own_rows = 0 if machine_sigma is None or fabric.machine is None else fabric.machine.user_rows
+    # GPUs of other domains that each one sends to, in an all-to-all
     peers = 0
     if across and primitive is Primitive.ALL_TO_ALL and fabric.library_name in _SENDS_TO_EACH:
         peers = placed.ranks - outer.ranks_inside
@@ -346,6 +355,7 @@ def generation_of(fabric: Fabric) -> str:
     if device in _OWN_GENERATION or (device and device not in GENERATIONS):
         return device
     facts = fabric.library_facts
+    # of no device the file may state the generation alone
     generation = GENERATIONS.get(device) or (facts.gpu if facts else None)
     media = [medium and medium.name for medium in media_of(fabric)]
     known = gpus_of(None, generation, media, "")
@@ -362,7 +372,7 @@ def medium_of(fabric: Fabric, tier: Tier) -> str:
 
 
 def is_network(fabric: Fabric, tier: Tier) -> bool:
-    """Whether a tier joins nodes."""
+    """Whether a tier joins nodes: by its medium, or as its endpoints hold several ranks."""
     return medium_of(fabric, tier) in NETWORKS or tier.ranks_inside > 1
 
 
@@ -401,7 +411,11 @@ def _measured(
     total_s: float,
     base_total_s: float | None,
 ) -> Interval:
-    """Interval around a price in seconds by the distance to the nearest measured row."""
+    """Interval around a price in seconds by the distance to the nearest measured row.
+
+    ``sigma`` is that of both ends. The lower end leaves out ``exchange``, the upper one has ``p2p`` and
+    ``ll`` on top.
+    """
     model, request, _, ll_sigma = errors
     sigmas = sigma_table()
     # |ln| of the price over the price before the user's changes
@@ -411,7 +425,7 @@ def _measured(
     spread = with_dials(without_dials.spread, request.place, moved, sigmas)
     sigma = high_sigma = spread.sigma
     parts = spread.parts
-    # an all-to-all between nodes may be slower than priced, and hardly faster
+    # ``exchange``: an all-to-all between nodes may be slower than priced, and hardly faster
     low_sigma = sqrt(sum([value**2 for name, value in parts if name != "exchange"]))
     if model.basis == "announced":
         low_sigma = hypot(low_sigma, sigmas["announced"])
@@ -493,8 +507,9 @@ def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> 
 def _basis(
     request: ErrorRequest, spread: PriceSpread, posterior: float | None, *, has_rows: bool
 ) -> Basis:
-    """What an interval rests on where the user changed no number; ``has_rows``: measured ones like
-    it."""
+    """What an interval rests on where the user changed no number. ``posterior``: sigma of the
+    machine's own factor, None where it has none; ``has_rows``: there are measured rows like the
+    request, or the user's own."""
     # a machine that was measured elsewhere only is priced between its rows, or beyond them
     if posterior is not None and has_rows:
         return "measured"
@@ -502,6 +517,7 @@ def _basis(
         return "extrapolated" if request.foreign else "other machine"
     if has_rows and spread.nearest.squared == 0:
         return "measured"
+    # the place was measured, as a row is near
     same = series_of(request.place, request.collective)
     if not same:
         return "extrapolated"
@@ -518,8 +534,8 @@ def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool
 
     ``alike``: the same device and medium, whose errors are the same for both: only what differs
     between them stays. Parts of 0.3 and 0.5 leave sqrt(0.25 - 0.09) = 0.4.
-    ``one_file``: two values of one fabric, which side is the faster is sure: how far a number was
-    moved is no error of that.
+    ``one_file``: the two differ in values of one fabric alone; how far a number was moved
+    (``dials``) then leaves no doubt which is faster, and is left out.
     """
     first_parts, other_parts = dict(first.parts), dict(other.parts)
     shift = first_parts.get("shift", 0.0) - other_parts.get("shift", 0.0)

@@ -37,11 +37,15 @@ def reason_words(
     nearest: Distance | None,
     rows: int,
 ) -> str:
-    """The largest part but the base in words, if it is at least half the base; else how many ``rows``
-    are like the request."""
+    """What widens an interval most, in words: its largest part but the base. Where that is less than
+    half the base, the machine's own rows or the number of ``rows`` like the request, if there are any.
+
+    ``parts``: those of the interval; ``nearest``: the nearest measured row, None where none is
+    comparable.
+    """
     others = dict(parts)
     base = others.pop("base", 0.0)
-    # the largest part but the base, or the base alone
+    # the largest part but the base; the base where it stands alone
     name = max(others, key=others.__getitem__, default="base")
     if others.get(name, 0.0) < base / 2 or name == "base":
         if errors.own_rows:
@@ -51,7 +55,7 @@ def reason_words(
     if name == "base":
         return "measurements of such machines"
     if nearest is not None:
-        # so far away that it is taken as if nothing had been measured: by what it is far
+        # ``unmeasured`` of a row so far away that it is taken as if nothing had been measured: by what it is far
         if name == "unmeasured":
             name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
         if name in ("ranks", "size", "collective"):

@@ -62,7 +62,7 @@ def with_library_choice(
     reason = ""
     if not is_chosen(first.primitive, fabric):
         reason = f"NCCL has one way for {first.primitive.label}: there is nothing to choose"
-    elif not all(isinstance(each.bytes, float) for each in prices):
+    elif not all(isinstance(priced.bytes, float) for priced in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
     joined_by = {capabilities_of(tier).joined_by for tier in fabric.tiers}
     # NCCL runs over links between GPUs, though its choice there is not known
@@ -78,8 +78,8 @@ def with_library_choice(
         check_switched(fabric)
     if reason:
         unknown = LibraryChoice(first.library.name, reason=reason)
-        return tuple(replace(each, library=unknown) for each in prices)
-    return tuple(_with_pick(each, fabric, hardware, readings, lead=lead) for each in prices)
+        return tuple(replace(priced, library=unknown) for priced in prices)
+    return tuple(_with_pick(priced, fabric, hardware, readings, lead=lead) for priced in prices)
 
 
 def _with_pick(
@@ -95,7 +95,8 @@ def _with_pick(
     best = cheapest(ways)
     spec = schedule_on(best.algorithm, priced.primitive, hardware, place(fabric, group))
     runs: AlgorithmEstimate | None = next((row for row in priced.results if row.spec == spec), None)
-    # where a tier lists what its library runs, a pick that is not listed does not run
+    # without a row the pick is priced by itself; but where a tier lists what its library runs, a pick
+    # that is not listed does not run
     if runs is None and spec and not library_runs(place(fabric, group), priced.primitive):
         # it may be unable to run with this fabric's numbers
         with suppress(ColltoolError):
@@ -134,11 +135,13 @@ def picked_at(
     tiers = len(placed.spans)
     picks = []
     pick_of_way: dict[tuple[str, str], Picked] = {}
+    # an algorithm and a protocol of NCCL's for each size
     for way in picked_ways(hardware, primitive, list(map(float, sizes))):
         name = way.algorithm, way.protocol
         if name not in pick_of_way:
             spec = schedule_on(way.algorithm, primitive, hardware, placed)
-            # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
+            # NCCL knows nodes and what joins them; over more tiers nothing here is its composition,
+            # which names two: hierarchical:ring/ring
             if ":" in spec and spec.count("/") + 1 != tiers:
                 spec = ""
             pick_of_way[name] = Picked(spec, way.protocol == SIMPLE and hardware.nodes > 1)
@@ -181,6 +184,7 @@ def price_of_pick(
     picks = picked_at(fabric, group, primitive, [size])
     if not picks or not picks[0].spec:
         return None
+    # of the only size
     [pick] = picks
     try:
         priced = price(fabric, primitive, size, group, readings, [pick.spec])

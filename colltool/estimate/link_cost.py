@@ -14,14 +14,22 @@ What is read of a group (:class:`~colltool.estimate.path_classes.PathClasses`) a
     top()            the last of ``used``
     block(n)         the class in which every aligned block of n ranks lies
     hops             (class, how many hops) of a ring through all ranks
-    views            peers by class, of a rank in a full domain and of one in the last
+    views            (peers by class, flows) of a rank in a full domain, then of one in the last if
+                     that is smaller
+    classes_between  (apart, far) the classes up to ``far`` in which pairs ``apart`` ranks from each
+                     other meet, one for each tier
+    in_switch        switches that reduce or multicast; None where there are none
     span             ranks in one domain of the class
     thinned          the oversubscribed uplinks that its messages cross; ``share`` says what these leave
     dedicated        every pair has a link of its own
     crowd            load of a lattice's busiest link in an all-to-all
+    at_once(n)       the class for a rank that sends n messages at once, over several planes
+    post_s           what a rank takes to post one more message
 
-Any number may be an array, for many fabrics at once. ``pick``, ``record_at`` and their neighbours
-(:mod:`colltool.base.arrays`) then choose element by element; of plain numbers they are min and max.
+Any number may be an array, for many fabrics at once; functions of :mod:`colltool.base.arrays` then choose
+element by element. ``pick(records, keys)`` is the record with the least key (``most``: the largest),
+``first_by(keys)`` its index, ``record_at`` and ``values_at`` the record or number at an index, ``least``
+the minimum, and ``anywhere`` whether a condition holds at any element.
 """
 
 from __future__ import annotations
@@ -61,7 +69,7 @@ from colltool.estimate.path_classes import (
 )
 from colltool.estimate.wired import TierNumbers
 
-_CROSSES = attrgetter("crosses")  # of a LinkCost
+_CROSSES = attrgetter("crosses")  # LinkCost.crosses
 
 
 class LinkCost(NamedTuple):
@@ -190,8 +198,8 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
 def _within_class(
     level: PathClass, n_alpha: float, n_beta: float, paths: PathClasses, flows: Flows
 ) -> LinkCost:
-    """Messages within one class, ``flows(g)`` of them leaving a domain of g endpoints at once
-    (scattered, every endpoint's).
+    """Messages within one class, ``flows(g)`` of them leaving a domain of g endpoints at once. Under
+    scattered placement every endpoint's messages may leave it, whatever ``flows``.
 
     β is min(η_β, share), so contention and oversubscription are never counted twice: η_β of 0.8
     and uplinks for half of the messages leave 0.5.
@@ -217,7 +225,7 @@ def _slowest(
 
 
 def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
-    """``carrying``, but with the longest α."""
+    """``carrying``, one of the costs or like them, but with the longest α among them."""
     latest = pick(costs, [cost.alpha_s for cost in costs], most=True)
     return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
 
@@ -250,8 +258,9 @@ def _link_cost(
 def _blend(
     lanes: Sequence[tuple[LinkCost, float]], terms: Terms, *, worst: bool = False
 ) -> LinkCost:
-    """A term's messages over several classes at once, (class's cost, messages in it): the mean (or
-    worst) α by message, the lowest bandwidth."""
+    """A term's messages over several classes at once: the mean α over messages, or the longest
+    (``worst``), and the lowest bandwidth. ``lanes``: the cost in each class, and how many of the
+    messages travel in it."""
     costs = [cost for cost, _ in lanes]
     blend = pick(costs, [cost.effective_Bps for cost in costs])._replace(
         n_alpha=terms.n_alpha,
@@ -269,7 +278,7 @@ def _blend(
         waited_s += cost.alpha_s * weight
         without_eta_s += cost.alpha_s / cost.eta_alpha * weight
     alpha_s = waited_s / weights
-    # η by which the mean α without it would be multiplied
+    # the mean's η: all waiting over all waiting without η (to the last digit not waited_s itself)
     return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weights / without_eta_s)
 
 
@@ -295,7 +304,7 @@ def _along_hops(
         nics = max(level.span for level in paths.levels if level.tier == inner)
     lanes: list[tuple[LinkCost, float]] = []
     for level, count in hops:
-        # for its α and bandwidth alone: the blend has the counts
+        # without messages, for its α and bandwidth alone: the blend has the counts
         lane = _within_class(level, 0, n_beta=0, paths=paths, flows=at_most(nics))
         if level.tier != inner or (level.dedicated and readings.ports == "all"):
             lane = lane._replace(bandwidth_Bps=lane.bandwidth_Bps * nics)
@@ -306,7 +315,7 @@ def _along_hops(
 
 
 def _edge_level(paths: PathClasses, via: str) -> PathClass:
-    """The farthest class of all tiers, or of the innermost."""
+    """The farthest class: of all tiers where ``via`` is outermost, else of the innermost tier."""
     if via == "outermost":
         return paths.levels[-1]
     inner = paths.levels[0].tier
@@ -314,7 +323,8 @@ def _edge_level(paths: PathClasses, via: str) -> PathClass:
 
 
 def _tree(route: Trees, terms: Terms, paths: PathClasses) -> LinkCost:
-    """α of an edge: the mean over the way from leaf to root; bandwidth of the slowest class."""
+    """The edges of both trees as one run: α is the mean over the heights from leaf to root, each at
+    its slowest class; bandwidth that of the slowest class of all."""
     flows = tree_flows(terms, paths.ranks, route)
     lanes: list[tuple[LinkCost, float]] = []
     edges: list[tuple[float | None, float]] = []
@@ -408,7 +418,7 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         edge = _edge_level(paths, route.via)
         return [_within_class(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
-    # by tier and level: the runs of each view, and one run for every class of any view
+    # by (tier, level): the runs of each view, and one run for every class of any view
     runs_of_views: list[dict[tuple[str, str], LinkCost]] = []
     classes: dict[tuple[str, str], LinkCost] = {}
     # seconds of bytes and of messages, view by view
@@ -423,10 +433,12 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         runs_of_views.append({(run.tier, run.level): run for run in runs})
         for class_of_run, run in runs_of_views[-1].items():
             classes.setdefault(class_of_run, run)
+    # views by index: the one whose bytes take longest, and the one whose messages wait longest
     slowest = first_by(carried_s, most=True)
     farthest = first_by(waited_s, most=True)
     costs = []
     for class_of_run, run in classes.items():
+        # of a view whose rank has no peers in the class
         absent = run._replace(n_alpha=0, n_beta=0)
         candidates = [runs_of_view.get(class_of_run, absent) for runs_of_view in runs_of_views]
         messages = values_at(farthest, [cost.n_alpha for cost in candidates])
@@ -481,16 +493,17 @@ def mean_energy(weighted: Sequence[tuple[float | None, float]]) -> float | None:
 
 
 def _shift_energy(far: int, paths: PathClasses) -> float | None:
-    """J per bit if every rank sends to one ``far`` away: min(far, span) messages leave each
-    domain. None if no tier states any.
+    """J per bit, averaged over the messages, if every rank sends to one ``far`` away, so that
+    min(far, span) messages leave each domain. None if no tier states any.
 
     One ahead, in nodes of 8 and leaves of 16: 7/8 of the messages stay in the node, 1/16 in the
     leaf, 1/16 go further.
     """
-    parts = []
+    energy_by_share = []
+    # shares of all messages: those that meet in this class or further out, and further out alone
     reaching_level = 1.0
     for level in paths.used:
         beyond = min(1.0, far / level.span) if level.span < paths.ranks else 0.0
-        parts.append((level.energy, reaching_level - beyond))
+        energy_by_share.append((level.energy, reaching_level - beyond))
         reaching_level = beyond
-    return mean_energy(parts)
+    return mean_energy(energy_by_share)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.assumptions import USUAL
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
@@ -41,7 +41,7 @@ def priced_under(
         placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(with_numbers)))
     )
     try:
-        cost_models = named_candidates(group, primitive, ModelOptions(), [spec])
+        cost_models = named_candidates(group, primitive, USUAL, [spec])
     except ColltoolError:
         return None
     return next(

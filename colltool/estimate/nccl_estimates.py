@@ -1,4 +1,9 @@
-"""The parts of NCCL's own estimate, for an explanation of an algorithm."""
+"""The parts of NCCL's own estimate, for an explanation of an algorithm: :func:`with_estimates`.
+
+A *way* is an algorithm of NCCL's under one protocol. Its latency is the sum of terms (``times`` times
+``us`` microseconds) times a factor ``plateau``, its bandwidth a rate times ``correction``; both factors
+depend on the size, and are found here as what its estimate has over the product.
+"""
 
 from __future__ import annotations
 

@@ -6,11 +6,14 @@ Both cache :func:`hardware_of`, which gathers what the rest of the module works 
 facts that are missing, and how to state them.
 
 *Facts* are the ``library:`` block of the fabric's file; a *graph* is what NCCL's search found for an
-algorithm: its number of channels, and the rate of one inside and between nodes.
+algorithm: its number of channels, and the rate of one inside and between nodes. A graph that the file
+does not state is *derived*: the rules of the NCCL version search for it as NCCL does. Rates of the
+fabric are bytes/s (``_Bps``), those of NCCL's model GB/s (``_GBps``).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -56,6 +59,7 @@ def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
     cached. Raises ColltoolError also if the group does not fit."""
     hardware = _cached_hardware(SameFabric(fabric), group)
     if isinstance(hardware, ColltoolError):
+        # a copy: the traceback of the cached error would grow with every raise
         raise ColltoolError(
             hardware.what, where=hardware.where, argument=hardware.argument, fix=hardware.fix
         )
@@ -87,8 +91,9 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     """The hardware of a group.
 
     Nodes are NVLink domains: those of the innermost tier if it joins accelerators, else each rank
-    is one. A node has the NICs that ``sizing`` counts, at most ``ports`` per rank of the group;
-    each has the bandwidth of the next tier.
+    is one; where the file states graphs of groups, :func:`_ranks_of_node`. A node has the NICs that
+    the file states, else those that the next tier's ``sizing`` counts, at most ``ports`` per rank of
+    the group; each has the bandwidth of that tier.
 
     Raises:
         ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts
@@ -102,28 +107,30 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     facts = _facts_of_group(facts, placed, ranks_per_node)
     stated = _stated_graphs(facts)
     constants_of_version = constants(facts.version or "")
-    rules = rules_of(constants_of_version)
     over_nodes = nodes > 1
     nics = 0
     nic_GBps = 0.0
     if over_nodes:
         nics, nic_GBps = _nics(placed, facts)
+    _refuse_missing(
+        fabric, facts, constants_of_version, nodes=nodes, gpus=ranks_per_node, nics=nics
+    )
+    # else refused just now
+    assert facts.gpu is not None
     staged = over_nodes and not has_gpudirect(fabric)
-    # A GPU that is not stated is refused below, which needs the rest of the machine. The CPU is
-    # required of groups over nodes alone: on one node nothing depends on it.
     machine = GpuNodes(
-        gpu=facts.gpu or "volta",
+        gpu=facts.gpu,
         nodes=nodes,
         gpus=ranks_per_node,
         nic_GBps=nic_GBps,
         staged=staged,
+        # none is stated on one node alone, where nothing depends on it
         cpu=facts.cpu or "intel",
         link_share=_link_share(placed, facts),
         wide_slots=_has_wide_slots(fabric, facts),
     )
-    _refuse_missing(fabric, facts, constants_of_version, nics, machine)
-    # _refuse_missing has refused it
-    assert facts.gpu is not None
+    # what derives the graphs that the file does not state
+    rules = rules_of(constants_of_version)
     ring = _graph_of(stated.ring, facts.gpu) or rules.ring_graph(constants_of_version, machine)
     nvls = _nvls_graph(placed, facts, constants_of_version, machine)
     return Hardware(
@@ -151,7 +158,8 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
 def _nvls_graph(
     placed: PlacedGroup, facts: LibraryFacts, constants_of_version: Constants, machine: GpuNodes
 ) -> Graph | None:
-    """The channels of NVLS, as stated or derived; None where it does not run."""
+    """The channels of NVLS, as stated or derived. None where it does not run: it is switched off, a
+    node has one GPU, its links or GPUs cannot do it, or the graphs stated for the group lack it."""
     inside = placed.spans[0].kind
     multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
     if facts.nvls is False or machine.gpus == 1 or not multicast or not machine.from_hopper:
@@ -172,13 +180,15 @@ def _collnet_graph(
     if not facts.collnet or machine.nodes == 1:
         return None
     stated = _graph_of(_stated_graphs(facts).collnet, machine.gpu)
+    # ``search``: GPU generations whose channel search is known
     if stated is None and machine.gpu in constants_of_version.search:
         return rules_of(constants_of_version).collnet_graph(constants_of_version, machine)
     return stated or ring
 
 
 def _has_same_channels(stated: LibraryChannels, machine: GpuNodes, ring: Graph) -> bool:
-    """Whether all channels visit the GPUs of a node in one order, as stated or derived."""
+    """Whether all channels visit the GPUs of a node in one order: as the stated ring says (``same``),
+    else as NCCL's search on one node ends (:func:`has_one_order`), and never across nodes."""
     if stated.ring is not None and stated.ring.same is not None:
         return stated.ring.same
     return machine.gpus == 1 or (machine.nodes == 1 and has_one_order(ring, machine.gpus))
@@ -210,15 +220,18 @@ def channels_of(fabric: Fabric, group: AnyGroup, primitive: Primitive, spec: str
 
 
 def _ranks_of_node(placed: PlacedGroup, facts: LibraryFacts) -> int:
-    """The group's ranks on a node: in the innermost tier, or in as many as the GPUs of the node that
-    the file gives graphs of are in."""
+    """The group's ranks on a node.
+
+    Where the file states graphs of groups, the largest of these is a whole node, and its GPUs may lie
+    on several tiers: PCIe switches in a host. Otherwise a node is a domain of the innermost tier.
+    """
     if not isinstance(facts.channels, tuple):
         return placed.ranks_per_node
-    gpus_of_node = max(graphs.gpus for graphs in facts.channels)
-    members_inside = ranks_inside = 1
+    gpus_of_node = _most_gpus(facts.channels)
+    members_inside = gpus_inside = 1
     for tier, members in zip(placed.fabric.tiers, placed.placement.per_domain, strict=True):
-        ranks_inside *= tier.endpoints
-        if ranks_inside > gpus_of_node:
+        gpus_inside *= tier.endpoints
+        if gpus_inside > gpus_of_node:
             break
         members_inside *= members
     return members_inside
@@ -226,7 +239,7 @@ def _ranks_of_node(placed: PlacedGroup, facts: LibraryFacts) -> int:
 
 def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
     """NICs of a node, and the rate of each in GB/s, of a group across nodes."""
-    # the innermost span joins nodes where each rank is one
+    # spans are tiers from the inside out: the first joins nodes where each rank is one
     first_between_nodes = 0 if placed.ranks_per_node == 1 else 1
     tier = placed.spans[first_between_nodes].tier
     sizing = capabilities_of(tier).sizing
@@ -246,8 +259,8 @@ def _link_share(placed: PlacedGroup, facts: LibraryFacts) -> float:
 
 
 def _has_wide_slots(fabric: Fabric, facts: LibraryFacts) -> bool:
-    """Whether GPUs reach their NICs at more than PCIe 5: B300, and Grace's GPUs, which have no slot
-    between them."""
+    """Whether GPUs reach their NICs at more than PCIe 5: those of B300, and those of Grace Blackwell,
+    which have no slot between them (``slot_Bps`` is None)."""
     if facts.gpu != "blackwell":
         return False
     # what hosts are like is read from a table, which most prices do without
@@ -261,31 +274,43 @@ def _facts_of_group(facts: LibraryFacts, placed: PlacedGroup, present: int) -> L
     """The facts with the ``nics`` and ``channels`` of the ``present`` ranks of each node that are in
     the group; ``channels`` is then one record or None.
 
-    NCCL searches anew for the ranks of a communicator. A file may have the graphs of several numbers of
-    them; of others, and of graphs of whole nodes, the share of the ranks is taken.
+    NCCL searches anew for the ranks of a communicator. Across nodes, a group with a part of each node
+    has the same part of its stated NICs, and of graphs that are stated for more ranks than it has. On
+    one node both are taken as they stand.
     """
-    inner = placed.fabric.tiers[0]
-    gpus_of_node = inner.endpoints if capabilities_of(inner).joins == "accelerators" else present
     over_nodes = present < placed.ranks
     channels = facts.channels
-    nics = facts.nics
-    # the ranks of a node for which the channels are stated
-    stated_for = gpus_of_node
     if isinstance(channels, tuple):
-        gpus_of_node = max(graphs.gpus for graphs in channels)
-        # the smallest stated group that has room for the ranks
-        fitting = []
-        for graphs in channels:
-            if graphs.gpus >= present and (graphs.nodes > 1) is over_nodes:
-                fitting.append(graphs)
-        channels = min(fitting, key=attrgetter("gpus"), default=None)
-        if channels is not None:
-            stated_for = channels.gpus
-    if channels is not None and over_nodes and present < stated_for:
+        gpus_of_node = _most_gpus(channels)
+        channels = _smallest_with_room(channels, present, over_nodes=over_nodes)
+        stated_for = gpus_of_node if channels is None else channels.gpus
+    else:
+        inner = placed.fabric.tiers[0]
+        joins_gpus = capabilities_of(inner).joins == "accelerators"
+        gpus_of_node = inner.endpoints if joins_gpus else present
+        stated_for = gpus_of_node
+    nics = facts.nics
+    if over_nodes and channels is not None and present < stated_for:
         channels = _share_of(channels, present, stated_for)
-    if nics is not None and over_nodes and present < gpus_of_node:
+    if over_nodes and nics is not None and present < gpus_of_node:
         nics = max(1, nics * present // gpus_of_node)
     return facts.model_copy(update={"nics": nics, "channels": channels})
+
+
+def _most_gpus(channels: tuple[GroupChannels, ...]) -> int:
+    """The GPUs of a node, which are those of the largest group that the file states graphs of."""
+    return max(graphs.gpus for graphs in channels)
+
+
+def _smallest_with_room(
+    channels: tuple[GroupChannels, ...], present: int, *, over_nodes: bool
+) -> GroupChannels | None:
+    """The graphs of the smallest stated group that has room for ``present`` ranks on each node."""
+    # its ``nodes`` are 1, or 2 for two or more
+    fitting = [
+        graphs for graphs in channels if graphs.gpus >= present and (graphs.nodes > 1) is over_nodes
+    ]
+    return min(fitting, key=attrgetter("gpus"), default=None)
 
 
 def _share_of(channels: Channels, present: int, whole: int) -> Channels:
@@ -343,30 +368,28 @@ def _refuse_missing(
     fabric: Fabric,
     facts: LibraryFacts,
     constants_of_version: Constants,
+    *,
+    nodes: int,
+    gpus: int,
     nics: int,
-    machine: GpuNodes,
 ) -> None:
-    """Refuse a group of which the model lacks a fact, and say how to state it."""
+    """Refuse a group of which the model lacks a fact, and say how to state it; ``gpus`` and ``nics``
+    are of each node."""
     missing = []
     keys_to_write = []
     if facts.gpu is None:
         missing.append("the GPU generation")
         keys_to_write.append("gpu: hopper")
-    if facts.cpu is None and machine.nodes > 1:
+    if facts.cpu is None and nodes > 1:
         missing.append("the hosts' CPU")
         keys_to_write.append("cpu: intel")
-    unstated_graphs: list[str] = []
-    machine_kind = ""
-    if facts.gpu is not None:
-        machine_kind = _not_derived(facts, constants_of_version, nics, machine)
-    if machine_kind:
-        unstated_graphs = _unstated_graphs(facts, machine)
+    underivable = _underivable_kind(facts, constants_of_version, nodes, gpus, nics)
+    unstated_graphs = _unstated_graphs(facts) if underivable else []
     if unstated_graphs:
         graph = "{channels: 8, inside: 40GB/s, across: 40GB/s}"
-        missing.append(f"the channels of {machine_kind}")
-        keys_to_write.append(
-            f"channels: {{{', '.join(f'{name}: {graph}' for name in unstated_graphs)}}}"
-        )
+        missing.append(f"the channels of {underivable}")
+        graphs = ", ".join([f"{name}: {graph}" for name in unstated_graphs])
+        keys_to_write.append(f"channels: {{{graphs}}}")
     if not missing:
         return
     stated_keys = []
@@ -386,44 +409,47 @@ def _refuse_missing(
     )
 
 
-def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
-    """The graphs that a machine needs and the fabric does not state."""
-    needed = ["ring", "tree"]
-    if facts.nvls is not False and machine.from_hopper:
-        needed.append("nvls")
+def _unstated_graphs(facts: LibraryFacts) -> list[str]:
+    """The keys of ``channels`` that the model needs and the file does not state. Empty where it
+    states graphs of groups: those are all that NCCL's search found."""
     stated = _stated_graphs(facts)
     if isinstance(stated, GroupChannels):
         return []
+    needed = ["ring", "tree"]
+    if facts.nvls is not False and facts.gpu in FROM_HOPPER:
+        needed.append("nvls")
     return [name for name in needed if getattr(stated, name) is None]
 
 
-def _not_derived(
-    facts: LibraryFacts, constants_of_version: Constants, nics: int, machine: GpuNodes
+def _underivable_kind(
+    facts: LibraryFacts, constants_of_version: Constants, nodes: int, gpus: int, nics: int
 ) -> str:
-    """The kind of machine in words if its channels cannot be derived. Empty if they can."""
+    """The kind of machine, in words, whose graphs no rule derives. Empty if they are derived, or if
+    the GPU is not stated, which is reported by itself."""
+    if facts.gpu is None:
+        return ""
     if facts.gpu not in constants_of_version.search or facts.link == "pci":
         link = "PCIe" if facts.link == "pci" else "NVLink"
         return f"GPUs of {facts.gpu} joined by {link}"
-    if machine.nodes > 1 and nics != machine.gpus:
-        return f"a node of {machine.gpus} GPUs with {nics} NICs"
+    if nodes > 1 and nics != gpus:
+        return f"a node of {gpus} GPUs with {nics} NICs"
     return ""
 
 
 def _graph_of(graph: LibraryGraph | None, gpu: Gpu) -> Graph | None:
-    """A stated graph as the model reads it, in GB/s and microseconds; None if none is stated."""
+    """A stated graph as the model reads it, in GB/s and microseconds; None if none is stated. A rate
+    left out between nodes is the one inside."""
     if graph is None:
         return None
     across_Bps = graph.inside if graph.across is None else graph.across
-    rates_GBps = graph.inside / 1e9, across_Bps / 1e9
     latency_us = (graph.latency or 0.0) * 1e6
+    as_stated = Graph(graph.channels, graph.inside / 1e9, across_Bps / 1e9, latency_us)
     if graph.types is None:
-        return Graph(graph.channels, *rates_GBps, latency_us)
-    # the farther a path, the later its type stands in KINDS
+        return as_stated
+    # as numbers: the farther a path, the later its type stands in KINDS
     between_gpus, to_nics = map(KINDS.index, graph.types)
-    return Graph(
-        graph.channels,
-        *rates_GBps,
-        latency_us,
+    return replace(
+        as_stated,
         link="nvlink" if between_gpus == NVL else "pci",
         runs_ll128=keeps_order(between_gpus, to_nics, from_hopper=gpu in FROM_HOPPER),
     )

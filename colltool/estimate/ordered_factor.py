@@ -1,8 +1,9 @@
 """A machine's factor exp(d), corrected so that no price falls as the message or the group grows
 (:mod:`colltool.machines.shape`): :func:`ordered_factor`.
 
-The prices are those of the fabric as its file has it, so that no option of a request changes d. Arrays
-have the shape (lines, sizes): a line for each measured rank count, at :data:`SIZES`. ``room_of`` says
+The prices are those of the fabric as its file has it, so that no option of a request changes d. A line
+of the factor (``factor.lines``) is one of its measured rank counts, with d and its sigma at
+:data:`SIZES`; arrays have the shape (lines, sizes). ``room_of`` says
 from prices how much d may change between neighbours of this grid, ``shaped`` finds the nearest d that
 keeps to it, and ``rank_lines`` makes lines of a factor of that.
 """

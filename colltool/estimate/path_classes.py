@@ -6,6 +6,12 @@ several. :mod:`colltool.estimate.link_cost` prices a formula's messages on them.
 
 A *domain* of a class is a set of endpoints any two of which meet in this class or a nearer one, such
 as those of a leaf; :data:`Flows` say how many of its messages leave it at once.
+
+Of a tier are read its ``classes``, nearest first (:class:`~colltool.fabric.capabilities.DistanceClass`:
+``group`` endpoints in one domain, α, and the ``oversubscription`` of the uplinks below), its rate, and the
+``message_share`` of it that one message gets where ports are split into planes. Of the group's place on it
+(:class:`~colltool.estimate.placement.Occupancy`): how many of so many neighbouring endpoints are
+``members``, and the ``ports`` that each can use.
 """
 
 from __future__ import annotations
@@ -148,10 +154,10 @@ class PeerView(NamedTuple):
 
 
 class InSwitch(NamedTuple):
-    """Switches that reduce or multicast."""
+    """Switches that reduce or multicast, as a group uses them."""
 
     alpha_s: float  # of each switch passed, without η
-    levels: int
+    levels: int  # of switches in the aggregation tree
     switch_eta_beta: Mapping[Primitive, float]  # their own η_β, where they have one
     limits: Limits | None = None  # what they refuse
 
@@ -270,7 +276,8 @@ class PathClasses:
 
 
 def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
-    """Number of classes, nearest first, until one joins this many ranks."""
+    """Number of classes, nearest first, up to the first that joins this many ranks; the last one
+    always does."""
     return 1 + next(number for number, level in enumerate(levels) if level.span >= ranks)
 
 
@@ -294,9 +301,9 @@ def _tier_levels(
     boundaries: tuple[Boundary, ...] = ()
     thinned: tuple[Boundary, ...] = ()
     for number, distance in enumerate(classes):
+        # the second and further classes are reached over uplinks of the one before
         if number:
             below = levels[-1].span
-            # only the second and further levels have uplinks below them
             ports = below * nics * occupancy.ports(classes[number - 1].group)
             uplinks = Boundary(below, ports / message_share, distance.oversubscription)
             boundaries = (*boundaries, uplinks)

@@ -3,7 +3,10 @@ efficiency, and notes for the reader.
 
 :func:`cost_flat` is the entry; compositions (:mod:`colltool.estimate.hierarchical`) share
 :func:`parts_of`, the notes and :func:`with_efficiency`. A *figure* is a measured efficiency of the
-fabric's library: the share of the bandwidth that it reaches, or the time that it takes besides.
+fabric's library (:class:`~colltool.fabric.library.Efficiency`): the share of the bandwidth that it
+reaches, or the time that it takes besides. That time is seconds a call (``startup``, and
+``startup_per_rank``), seconds by size on the ranks measured (``measured_times``), and a rise with sqrt(M),
+stated as seconds a rank at 1 GB (``rise_per_rank``); ``measured`` has the ranks and sizes it holds for.
 """
 
 from __future__ import annotations
@@ -57,8 +60,8 @@ def parts_of(
     readings: ModelOptions,
     payload: float = 1.0,
 ) -> tuple[CostTerm, ...]:
-    """The cost terms of an algorithm's messages; ``payload``: bytes of its vector, in units of the
-    collective's M."""
+    """The cost terms of an algorithm's messages, at least one for each of its terms; ``payload``: bytes
+    of its vector, in units of the collective's M."""
     cost_terms = []
     for terms in algorithm.schedule(group):
         blank = CostTerm(
@@ -215,10 +218,9 @@ def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:
         return cost_model
     library = LIBRARIES[placed.fabric.library_name].label
     spec = cost_model.choice.spec
-    measured = []
-    for figure, choices in figures:
-        if _was_measured_of(choices, spec, primitive, placed):
-            measured.append(figure)
+    measured = [
+        figure for figure, choices in figures if _was_measured_of(choices, spec, primitive, placed)
+    ]
     if measured:
         return _reaching(cost_model, measured, library, nodes=placed.nodes, ranks=placed.ranks)
     if cost_model.choice.tiers and placed.ranks_per_node > 1:
@@ -262,7 +264,8 @@ _ON_A_RAIL = {
 def _was_measured_of(
     choices: Mapping[Choice, str], spec: str, primitive: Primitive, placed: PlacedGroup
 ) -> bool:
-    """Whether a figure of these algorithms was measured of a schedule."""
+    """Whether a figure, by the names of its algorithms in the file, was measured of a schedule
+    (``spec``). With one rank a node a schedule is flat, and counts as the one that whole nodes run."""
     if not placed.one_a_node:
         return parse_choice(SAME_SIZE_COMPOSITIONS.get(spec, spec)) in choices
     name = choices.get(parse_choice(_ON_A_RAIL.get(spec, spec)))
@@ -283,6 +286,7 @@ def _reaching(
 ) -> CostModel:
     """A schedule with the figures for a number of nodes and ranks, on one tier or (empty) on all: of
     several figures the first that states a share, and the first that states times."""
+    # a share of 1 is not stated
     reached = next((figure.share_on(nodes) for figure in figures if figure.share != 1.0), 1.0)
     timed = next((figure for figure in figures if figure.takes_time), None)
     fitted = _fitted(timed, cost_model.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
@@ -315,7 +319,8 @@ def _figure_words(reached: float, fitted: SoftwareTime) -> Iterator[str]:
 
 
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
-    """The time of a figure on a number of ranks; beyond the measured counts that of the nearest."""
+    """The time of a figure on a number of ranks; beyond the measured counts that of the nearest, which
+    ``beyond`` of the result then says. No software time where all of it is 0."""
     limits = figure.measured
     times = figure.measured_times()
     counts = sorted(limits.ranks) if limits and limits.ranks else []

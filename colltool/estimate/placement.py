@@ -339,7 +339,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
 
 
 def _shares(
-    fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False
+    fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool
 ) -> tuple[TierShare, ...] | None:
     """Members per domain of each tier. None if a domain or lattice axis is left partly filled.
 

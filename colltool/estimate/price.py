@@ -17,7 +17,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import MAX_SIZE, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import ModelOptions, Phases
+from colltool.estimate.assumptions import USUAL, ModelOptions, Phases
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
@@ -60,7 +60,7 @@ def price(
         ColltoolError: a size outside 1 byte to 1 EB, a group that does not fit, an algorithm that is
             not known or cannot run.
     """
-    options = readings or ModelOptions()
+    options = readings or USUAL
     candidates = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {cost_model.choice.spec for cost_model in own}
@@ -147,8 +147,8 @@ def rows_at(
 ) -> list[AlgorithmEstimate]:
     """Each schedule under its fastest protocol, with notes.
 
-    Those that may lead come first, then the rest by rank class; each by time (arrays as in
-    ``cost_models``).
+    Those that may lead come first, then the rest by rank class (0: what the user can run); each by
+    time (arrays as in ``cost_models``). ``named``: the algorithms that were asked for, empty for all.
     """
     rows = []
     for by_protocol in by_title(cost_models).values():
@@ -176,7 +176,8 @@ def price_list(
     only: Sequence[str] = (),
     own: Sequence[CostModel] = (),
 ) -> PriceList:
-    """One price per size; without sizes the two best at :data:`STANDARD_SIZES`."""
+    """One price per size; without sizes the two best at :data:`STANDARD_SIZES`. The rest is as for
+    :func:`price`."""
     prices = tuple(
         price(fabric, primitive, size, group, readings, only, own=own)
         for size in sizes or STANDARD_SIZES
@@ -198,7 +199,7 @@ def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
     usual: Phases = next(
         (composition.phases for composition in compositions(primitive)), "sequential"
     )
-    return AssumptionsUsed(readings.in_force(usual), ModelOptions().in_force(usual))
+    return AssumptionsUsed(readings.in_force(usual), USUAL.in_force(usual))
 
 
 # Numbers (8 bytes each) that stay in the processor's cache, where the second walk through them costs

@@ -122,10 +122,9 @@ def lower_bound_notes(
         return list(rows)
     # what the user can run, else all
     compared = [cost_model for cost_model in candidates if cost_model.rank_class == 0] or candidates
-    # bytes from which every price takes longer than a launch
-    least = 0.0
-    for cost_model in compared:
-        least = max(least, _size_reaching(cost_model.pieces[0][1], LAUNCH_S))
+    # bytes from which every price takes longer than a launch; the first piece starts at 0 bytes
+    sizes = [_size_reaching(cost_model.pieces[0][1], LAUNCH_S) for cost_model in compared]
+    least = max(sizes, default=0.0)
     if ends(rows[0].bytes)[0] >= least:
         return list(rows)
     note = (

@@ -49,7 +49,8 @@ Chooser = Callable[[Sequence[Any]], Any]
 
 
 def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
-    """The fastest of a schedule's rows, element by element for arrays.
+    """The fastest of a schedule's rows, each under another protocol; element by element for arrays,
+    with the notes of all.
 
     A phase that only some protocols have takes no time under the others.
     """
@@ -135,7 +136,8 @@ def _merged_phases(rows: Sequence[AlgorithmEstimate], choose: Chooser) -> Iterat
     """The phases of all rows, each with the numbers of the row that is chosen at each size."""
     phases_by_row = [_by_place(row.phases) for row in rows]
     everywhere: dict[Hashable, PhaseCost] = {}
-    # phases stand in the order of the row in which they come latest
+    # a phase stands where the row puts it in which it comes latest: of rows (a, c) and (a, b, c) the
+    # order is a, b, c
     last_number: dict[Hashable, int] = {}
     for phases in reversed(phases_by_row):
         everywhere |= phases
@@ -173,6 +175,9 @@ def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGr
 
     A tier without a list keeps its own numbers. Launch overhead and local copy are paid once per
     call, so the outermost tier that states them wins.
+
+    Raises:
+        ColltoolError: tiers list protocols, but none that all of these have.
     """
     return placed.once(("protocols", primitive), lambda: tuple(_under_each(placed, primitive)))
 

@@ -115,6 +115,8 @@ class Price(Result):
     """Every algorithm for one primitive, group and size.
 
     Args:
+        bytes: M, or an array of sizes.
+        mode: ``ideal`` without contention, else ``realistic``.
         results: what the user can run, the library's own pick first where it is known, then fastest
             first (for arrays in registry order); then other libraries' schedules, references,
             idealised and hypothetical ones, never called the fastest. Where algorithms were named,
@@ -175,7 +177,7 @@ class Price(Result):
 
     @property
     def shows_pick(self) -> bool:
-        """Whether the first row is what the library picks."""
+        """Whether the first row, of which there must be one, is what the library picks."""
         runs = self.library.runs if self.library else None
         return runs is not None and runs is self.results[0]
 
@@ -295,8 +297,8 @@ class Winner(NamedTuple):
 
     from_bytes: float
     to_bytes: float | None  # None: without end
-    algorithm: str
-    protocol: str = ""
+    algorithm: str  # its title; of a library's picks the name in its cost model
+    protocol: str = ""  # empty where the fabric lists none
     spec: str = ""
     # n*, bytes, below which latency dominates; None if its price has no closed form
     balance: float | None = None

@@ -5,6 +5,18 @@ links, and the busiest link counts. :func:`routed_link_costs` is the entry;
 A formula's terms say how often who sends to whom; steps that repeat are counted once. Loads are
 linear in the size, so that a price stays a + b·M. Contention scales each tier's latency and
 bandwidth, as everywhere.
+
+Ranks, tiers (innermost first) and messages are numbered from 0. What is read of a group's links
+(:class:`~colltool.estimate.wired.LinkNetwork`, here ``wired``), with ``src`` and ``dst`` arrays of ranks:
+
+    on(src, dst)           the tier on which each message travels
+    latency(src, dst)      α of each message, seconds, η included
+    loads(src, dst, size)  seconds of every port, link and uplink, those of the innermost tier first
+    alone(src, dst)        seconds a byte of each message, were it the only one
+    numbers, positions     bandwidth, η and energy of each tier; where the group sits on it
+    domains, uneven        members in each domain of the innermost tier; the same where they differ,
+                           else empty
+    posts_s                what a rank takes to post to all others but the last
 """
 
 from __future__ import annotations
@@ -153,11 +165,11 @@ def _to_peers_in_turn(wired: LinkNetwork) -> StepLoad:
 
 
 def _without_waiting(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
-    """Steps in which no rank waits for another pair, as between even domains: a rank is done when
-    its own messages are.
+    """A byte to every peer in steps, where no rank waits for the end of a step: it is done when its
+    own messages are. Formulas between even domains (``link_cost``) count so too.
 
-    α of the rank that is latest; of each distance class, nearest first, the busiest of all ports
-    and uplinks. A class is a tier and an α on it, as (tier, seconds).
+    α is that of the rank that is latest, its mean over the messages; the bytes of each distance
+    class take as long as the busiest port or uplink with them. A class is (tier, α in seconds).
     """
     waited_s = np.zeros(wired.ranks)
     energy = 0.0
@@ -181,8 +193,8 @@ def _without_waiting(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
 
 @lru_cache(maxsize=4)
 def _to_peers_at_once(wired: LinkNetwork) -> StepLoad:
-    """A byte to every peer, all at once; where ranks are at switches summed by these, α of the
-    last rank's longest way.
+    """A byte to every peer, all at once. Where ranks are at ports of switches, loads are summed by
+    switch, and α is that of the last rank's longest way.
 
     Domains and axes are filled in order: none is farther from another rank than the last from some.
     """
@@ -225,11 +237,11 @@ def _energy_of_all(wired: LinkNetwork) -> float | None:
     if not wired.states_energy:
         return None
     energy = 0.0
-    inside = 1
+    ranks_inside = 1
     for position, numbers in zip(wired.positions, wired.numbers, strict=True):
-        peers = inside * (position.endpoints - 1)
+        peers = ranks_inside * (position.endpoints - 1)
         energy += wired.ranks * peers * (numbers.energy or 0.0)
-        inside *= position.endpoints
+        ranks_inside *= position.endpoints
     return energy
 
 
@@ -302,10 +314,11 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
 
 
 def _between_neighbours(terms: Terms, wired: LinkNetwork) -> StepLoad:
-    """Messages between neighbours, as the formula counts them; α of the slowest link."""
+    """Messages between neighbours of the innermost tier, as the formula counts them; α of the slowest
+    link."""
     wires = wired.positions[0].wires
     numbers = wired.numbers[0]
-    # a tier that is routed has them
+    # algorithms of this route run on a routed tier alone, which has wires
     assert wires is not None
     alpha_s = wires.longest_alpha_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
@@ -314,8 +327,8 @@ def _between_neighbours(terms: Terms, wired: LinkNetwork) -> StepLoad:
 
 
 def _to_farthest_rank(size: float, wired: LinkNetwork) -> StepLoad:
-    """One message from the first rank over the outermost tier: α of the longest way, bytes over the
-    narrowest."""
+    """One message from the first rank to one on the outermost tier that it reaches: α is that of the
+    longest way to any of them, the bytes are those of the narrowest."""
     others = np.arange(1, wired.ranks)
     tier_of_message = wired.on(np.zeros_like(others), others)
     far = others[tier_of_message == tier_of_message.max()]
@@ -356,13 +369,14 @@ def _energy(wired: LinkNetwork, sent: Sends) -> float | None:
 
 
 def _repeat(step: StepLoad, count: float, *, worst: bool) -> StepLoad:
-    """The same step ``count`` times, each at its mean latency or its longest."""
+    """The same step ``count`` times. Each waits for the mean latency of its messages or, ``worst``,
+    the longest, which is then both of the load's."""
     return step.times_size(count).with_latency(step.longest_s if worst else step.mean_s)
 
 
 def _in_sequence(steps: Sequence[StepLoad]) -> StepLoad:
-    """Steps one after the other, as the sum of their bytes and the mean of their latencies; the tier
-    is that of the longest."""
+    """Steps one after the other: the sum of their bytes, the mean of their longest latencies, and the
+    tier of the step whose bytes take longest."""
     energies = [step.energy for step in steps if step.energy is not None]
     longest = max(steps, key=attrgetter("per_byte_s"))
     alpha_s = sum(step.longest_s for step in steps) / len(steps)
@@ -376,7 +390,8 @@ def _in_sequence(steps: Sequence[StepLoad]) -> StepLoad:
 
 
 def _cost(terms: Terms, load: StepLoad, wired: LinkNetwork) -> LinkCost:
-    """The load as a run of ``terms.n_alpha`` messages; energy is per bit of n_β of each rank."""
+    """The load as a run of ``terms.n_alpha`` messages, each with its longest latency (the mean where
+    the step waits for no more); energy is per bit of n_β of each rank."""
     cost = LinkCost.on(wired.numbers[load.tier], terms.n_alpha, load.longest_s, load.per_byte_s)
     if load.energy is None or not cost.n_beta:
         return cost

@@ -1,4 +1,9 @@
-"""How finely to cut a payload that streams through a schedule: the P* of each pipelined part."""
+"""How finely to cut a payload that streams through a schedule: the P* of each pipelined part.
+
+A :class:`~colltool.base.primitives.Pipeline` of depth L, fill F and load b streams M bytes in P
+segments in t(P) = (L+P-1)·α + b·(F+P-1)/P · M/BW. F is the number of segments that pass the busiest
+port until the pipeline is full, b what each loads that port with.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,10 @@ class BestSegments(NamedTuple):
 
     Args:
         tier, level: where the part runs.
-        exact: ``P* = sqrt((F-1)·b·M/(α·BW))``, at which the time t(P) with P segments is least.
-        segments: the whole number next to it that is faster.
-        seconds: what the part takes with these, filling included, without launch.
+        exact: ``P* = sqrt((F-1)·b·M/(α·BW))``, no whole number, at which t(P) is least; M is the
+            payload that reaches the part, α and BW include contention.
+        segments: the whole number next to it that is faster, at least 1.
+        seconds: t(P) of these, filling included, without launch.
     """
 
     tier: str
@@ -30,13 +36,17 @@ def best_segments(schedule: CostModel, size: float) -> tuple[BestSegments, ...]:
     best = []
     for part in schedule.parts:
         pipeline = part.pipeline
-        # one step fills a pipeline of fill 1: cutting wins nothing
+        # a pipeline of fill 1 is full with its first segment: cutting it further wins nothing
         if pipeline is None or pipeline.fill <= 1:
             continue
         cost = part.cost
-        message = (size * part.payload, cost.alpha_s, cost.effective_Bps)
-        exact = float(pipeline.exact_segments(*message))
-        segments = int(pipeline.best_segments(*message))
-        seconds = sum(map(float, split_seconds(*pipeline.counts(segments), *message)))
-        best.append(BestSegments(cost.tier, cost.level, exact, segments, seconds))
+        payload = size * part.payload
+        alpha_s = cost.alpha_s
+        rate_Bps = cost.effective_Bps
+        exact = pipeline.exact_segments(payload, alpha_s, rate_Bps)
+        segments = int(pipeline.best_segments(payload, alpha_s, rate_Bps))
+        n_alpha, n_beta = pipeline.counts(segments)
+        # of all α and of all bytes
+        seconds = sum(split_seconds(n_alpha, n_beta, payload, alpha_s, rate_Bps))
+        best.append(BestSegments(cost.tier, cost.level, float(exact), segments, float(seconds)))
     return tuple(best)

@@ -1,4 +1,8 @@
-"""Curves of time over size, and the time that measurements took beyond wires and latencies."""
+"""Curves of time over size, and the time that measurements took beyond wires and latencies.
+
+:class:`Curve` is a price of one form, :data:`Pieces` one that changes its form; :class:`SoftwareTime` is
+the measured time, as numbers at a size or as pieces. :func:`mixed` interpolates it between rank counts.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +83,7 @@ class SoftwareTime(NamedTuple):
         """Seconds at a size in bytes, or at each of an array."""
         seconds = self._between(size)
         if anywhere(self.rise != 0):
-            # outside, that of the nearest measured size
+            # outside the measured sizes, that of the nearest
             seconds = seconds + self.rise * least(largest(size, self.smallest), self.largest) ** 0.5
         return seconds
 
@@ -111,7 +115,7 @@ class SoftwareTime(NamedTuple):
 
     def pieces(self) -> Pieces:
         """The sizes at which the form of the curve changes, ascending from 0, each with the curve from
-        there on."""
+        there on. Not for arrays of fabrics."""
         bounds = {size for size, _ in self.knots}
         if self.rise:
             bounds |= {self.smallest, self.largest}

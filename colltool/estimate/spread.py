@@ -7,7 +7,22 @@ away from them, never narrows an interval.
 
 :func:`spread_without_dials` and then :func:`with_dials`, for numbers that the user changed, are what
 :mod:`colltool.estimate.interval` asks and makes an interval of. Distances in size and ranks are counted
-in doublings: sizes are log2 of bytes here.
+in doublings: ``log_size`` and the sizes of rows are log2 of bytes.
+
+The parts, by name:
+
+    base         what stays near the nearest row of such a machine
+    collective   it is of another collective
+    ranks, size  it is so many doublings away in these
+    unmeasured   in the place of the last three: no row is comparable, or all are farther than that
+    exchange     an all-to-all between nodes, where none was measured
+    racks        it crosses racks
+    machine      in the place of base and distance: the machine's own factor
+    amd, launch  RCCL runs it across nodes; one process drives all GPUs of a node
+    dials        the user changed numbers
+
+``_inside`` or ``_across`` behind a name in ``spread.csv`` is the scope, ``_1KB`` to ``_4GB`` the size at
+which a part was fitted.
 """
 
 from __future__ import annotations
@@ -73,6 +88,8 @@ class ErrorRequest(NamedTuple):
     """What is priced, as far as the error depends on it.
 
     Args:
+        collective: the primitive's name, as ``rows.csv`` has it.
+        size: bytes.
         amd: RCCL runs it.
         racks: it crosses domains that are racks.
         peers: GPUs of other domains that each one sends to, of an all-to-all; else 0.
@@ -124,8 +141,8 @@ class Distance(NamedTuple):
 
 
 class PriceSpread(NamedTuple):
-    """The parts of sigma that are not 0, by name, the largest first, and the nearest measured row;
-    None without any."""
+    """The parts of sigma that are not 0, by name, the largest first, and the nearest measured row,
+    None where none is comparable."""
 
     parts: tuple[tuple[str, float], ...]
     nearest: Distance | None
@@ -145,13 +162,14 @@ def sigma_table() -> SigmaTable:
 
 @cache
 def index() -> Index:
-    """What was measured, from ``rows.csv``."""
+    """What was measured by place, from ``rows.csv``."""
     with (Path(__file__).parent / "rows.csv").open(encoding="utf-8", newline="") as file:
         return indexed(csv.DictReader(file))
 
 
 def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) -> Index:
-    """Series by place; ``without``: sources that are left out."""
+    """Series by place, in the order of rows; ``without``: sources that are left out. A row's scope is
+    inside, across or racks: across nodes that are racks."""
     series_by_place: dict[MeasuredPlace, list[MeasuredSeries]] = {}
     for row in rows:
         if row["source"] in without:
@@ -182,11 +200,11 @@ def spread_without_dials(
     log_size = log2(request.size)
     nearest = None if request.foreign else nearest_row(request, sigmas, rows_by_place)
     base = by_size(sigmas, f"base_{scope}", log_size)
-    far = {
+    of_unmeasured = {
         "unmeasured": unmeasured(sigmas, scope, log_size),
         "exchange": exchange(sigmas, request.peers, log_size),
     }
-    parts: dict[str, float] = {"base": base} | _far(nearest, far)
+    parts: dict[str, float] = {"base": base} | _distance_parts(nearest, of_unmeasured)
     between_racks = request.racks and request.place.across
     if between_racks:
         parts["racks"] = sigmas["racks"]
@@ -219,6 +237,7 @@ def with_dials(
 
 
 def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """Parts by falling sigma; equal ones stay in their order."""
     return tuple(sorted(parts, key=lambda part: -part[1]))
 
 
@@ -234,6 +253,7 @@ def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index)
         # all that follow are further away by their ranks alone
         if ranks_part**2 > nearest_order[0]:
             break
+        # log2 of bytes
         row_size = _closest(series.sizes, log_size)
         collective_part = exchange_part = 0.0
         if series.collective != request.collective:
@@ -334,7 +354,9 @@ def by_size(sigmas: SigmaTable, name: str, log_size: float, *, signed: bool = Fa
     return value if signed else sqrt(value)
 
 
-def _far(nearest: Distance | None, unmeasured_parts: dict[str, float]) -> dict[str, float]:
+def _distance_parts(
+    nearest: Distance | None, unmeasured_parts: dict[str, float]
+) -> dict[str, float]:
     """The parts of the distance, or those of an unmeasured request where the distance is more."""
     if nearest is None or nearest.squared >= hypot(*unmeasured_parts.values()) ** 2:
         return unmeasured_parts

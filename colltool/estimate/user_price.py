@@ -5,6 +5,10 @@ and which schedule leads where a rank drives a single port at a time.
 
 An interval is wider where the user changed numbers, by as much as these move the price; so each row is
 also priced on the fabric *before* the change.
+
+Of a :class:`~colltool.estimate.results.Price` are read its ``results``, the rows, fastest first where
+``bytes`` is a single size; its ``leading`` rows, those that may be called the fastest; and its
+``library``, whose ``runs`` is the row of the library's own pick (None where nothing of ours corresponds).
 """
 
 from __future__ import annotations
@@ -42,8 +46,11 @@ def prices_for_user(
     lead: bool = True,
 ) -> tuple[Price, ...]:
     """Prices of one primitive and group as users see them: with the library's pick, an interval for
-    each row, and the accuracy of the first one. ``required`` and ``lead`` are those of
-    :func:`with_library_choice`."""
+    each row, and the accuracy of the first one.
+
+    ``required``: the library's model must know its pick, else it is an error; ``lead``: the pick goes
+    first (:func:`with_library_choice`).
+    """
     picked = with_library_choice(prices, fabric, readings, required=required, lead=lead)
     return tuple(with_accuracy(price, fabric, price.group.spec, readings) for price in picked)
 
@@ -54,12 +61,14 @@ def price_for_user(price: Price, fabric: Fabric, readings: ModelOptions) -> Pric
 
 
 def with_accuracy(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions) -> Price:
-    """A price whose rows carry their intervals, or why they have none, and the accuracy of its first
-    row; unchanged without rows."""
+    """A price whose rows carry their intervals, or why they have none (ideal prices, arrays of
+    sizes), and the accuracy of its first row; unchanged without rows."""
     if not price.results:
         return price
     runs = price.library.runs if price.library else None
-    rows = [*price.results] if runs is None else [*price.results, runs]
+    rows = [*price.results]
+    if runs is not None:
+        rows.append(runs)
     # by id: the library's pick may be one of the rows, and is the same object afterwards
     if isinstance(price.bytes, float) and not readings.ideal:
         before = _before(price.primitive, price.bytes, fabric, group, readings, price.asked)
@@ -100,8 +109,9 @@ def seconds_by_schedule(
     readings: ModelOptions,
     only: tuple[str, ...] = (),
 ) -> SecondsByWay:
-    """Seconds of each schedule (all, or ``only`` these) under its own protocol and, with an empty
-    one, under its fastest. Empty where the group or schedule has no price on this fabric."""
+    """Seconds of each schedule (all, or ``only`` these, and the library's pick) under the protocol of
+    its row and, with an empty protocol, of its first row, which is the fastest. Empty where the group
+    or schedule has no price on this fabric."""
     try:
         priced = price_of(fabric, primitive, size, group, readings, only)
     except ColltoolError:
@@ -126,7 +136,8 @@ def _before(
     readings: ModelOptions,
     only: tuple[str, ...],
 ) -> SecondsByWay | None:
-    """Seconds on the fabric before the user changed its numbers. None where none was changed."""
+    """Seconds on the fabric before the user changed its numbers; ``only``: the algorithms that the
+    price was asked for, all if empty. None where none was changed."""
     fabric_before = before_dials(fabric)
     if fabric_before is None:
         return None
@@ -141,7 +152,8 @@ def _with_interval(
     readings: ModelOptions,
     before: SecondsByWay | None,
 ) -> AlgorithmEstimate:
-    """A row with its interval; ``before`` are the seconds without the user's own numbers."""
+    """A row with its interval; ``before`` are the seconds without the user's own numbers, None where
+    there are none."""
     base_s = None
     if before is not None:
         # the change may have changed the protocol: then the fastest before is compared, else, of a
@@ -184,36 +196,28 @@ def _accuracy(
 def with_one_port_leader(
     prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[Price, ...]:
-    """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
-    include all algorithms."""
+    """Add to each price the title of the schedule that leads under ``ports=one``, if another, else an
+    empty text; a tuple of them for an array of sizes. ``prices`` must include all algorithms."""
     with_leaders = []
     for price in prices:
-        leader: str | tuple[str, ...] = _titles_on_one_port(price, fabric, group, readings)
+        title: str | tuple[str, ...] = _titles_on_one_port(price, fabric, group, readings)
         if isinstance(price.bytes, float):
-            leader = leader[0]
-        with_leaders.append(replace(price, leads_on_one_port=leader))
+            title = title[0]
+        with_leaders.append(replace(price, leads_on_one_port=title))
     return tuple(with_leaders)
 
 
 def _titles_on_one_port(
     price: Price, fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[str, ...]:
-    """The title of the schedule that leads at each size; an empty one where the same leads, or where
-    one port can make no difference to it."""
+    """The title of the schedule that leads on one port, at each size; an empty one where the same
+    leads as on all ports, or where one port can make no difference to it."""
     rows = price.leading
     unchanged = ("",) * (1 if isinstance(price.bytes, float) else len(price.bytes))
     if readings.ports == "one" or not rows:
         return unchanged
-    leaders = _leading_rows(price)
-    # Leaders, by index, that one port may make slower: any where a tier joins endpoints by links of
-    # their own, on switches those that post to all peers at once.
-    may_lose = set(leaders)
-    if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
-        posting = {row.name for row in usual_algorithms() if row.caveat is posting_caveat}
-        for leader in set(leaders):
-            choice = rows[leader].choice
-            if not posting & {choice.base, *choice.tiers}:
-                may_lose.remove(leader)
+    leaders = _fastest_by_size(price)
+    may_lose = {leader for leader in set(leaders) if _may_lose(rows[leader], fabric)}
     if not may_lose:
         return unchanged
     one_port = price_of(fabric, price.primitive, price.bytes, group, readings._replace(ports="one"))
@@ -222,7 +226,7 @@ def _titles_on_one_port(
         return unchanged
     titles = list(unchanged)
     for size, (leader, leader_on_one_port) in enumerate(
-        zip(leaders, _leading_rows(one_port), strict=True)
+        zip(leaders, _fastest_by_size(one_port), strict=True)
     ):
         one_port_row = rows_on_one_port[leader_on_one_port]
         if leader in may_lose and one_port_row.spec != rows[leader].spec:
@@ -230,10 +234,19 @@ def _titles_on_one_port(
     return tuple(titles)
 
 
-def _leading_rows(price: Price) -> list[int]:
-    """The index of the fastest leading row at each size."""
+def _may_lose(row: AlgorithmEstimate, fabric: Fabric) -> bool:
+    """Whether one port may make a row slower: any where a tier joins endpoints by links of their own,
+    on switches those that post to all peers at once."""
+    if any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers):
+        return True
+    posting = {usual.name for usual in usual_algorithms() if usual.caveat is posting_caveat}
+    return bool(posting & {row.choice.base, *row.choice.tiers})
+
+
+def _fastest_by_size(price: Price) -> list[int]:
+    """The index of the fastest leading row, of which there must be one, at each size."""
     # of a single size they stand fastest first
     if isinstance(price.bytes, float):
         return [0]
-    index: list[int] = first_least([estimate.total_s for estimate in price.leading]).tolist()
-    return index
+    indices: list[int] = first_least([estimate.total_s for estimate in price.leading]).tolist()
+    return indices

@@ -55,6 +55,7 @@ class TierPosition:
 
     @property
     def _key(self) -> tuple[object, ...]:
+        """What two equal positions have in common."""
         return (
             id(self.tier),
             self.endpoints,
@@ -104,7 +105,8 @@ class TierNumbers(NamedTuple):
 
 
 def numbers_on(position: TierPosition, *, ideal: bool) -> TierNumbers:
-    """The numbers of a tier under a group; ``ideal``: without contention."""
+    """The numbers of a tier under a group; ``ideal``: without contention. Of several NICs of a sender
+    each has its share of the energy."""
     tier = position.tier
     return TierNumbers(
         name=tier.name,
@@ -122,7 +124,7 @@ def links_on(
     *,
     eta_alpha: float = 1.0,
     eta_beta: float = 1.0,
-    last: bool = True,
+    last: bool,
 ) -> LinkModel:
     """The links of a tier as the group's members use them.
 
