@@ -34,15 +34,15 @@ _DESCRIPTION = (
 
 
 def infragraph(fabric: Fabric) -> str:
-    """The JSON of a fabric's infrastructure, which any reader of YAML takes too.
+    """Return the JSON of a fabric's infrastructure, which any reader of YAML takes too.
 
     Raises:
-        ColltoolError: more edges, or ports of a switch, than the limits here.
+        ColltoolError: domains of unequal size, or more edges, or ports of a switch, than the limits here.
     """
     check_even(fabric)
     inner, *outer = fabric.tiers
     infrastructure = _Infrastructure(_node(inner, fabric), prod(tier.endpoints for tier in outer))
-    nodes = 1  # in an endpoint of the tier
+    nodes = 1  # in an endpoint of the tier, which is all that the tiers within it join
     for tier in outer:
         ports = inner.endpoints * nodes
         if capabilities_of(tier).joined_by == "switches":
@@ -73,7 +73,8 @@ class _Infrastructure:
         self.edges: list[Data] = []
 
     def add_switches(self, name: str, ports: int, count: int, tier: Tier) -> None:
-        """Add a switch of so many ports as a device, and its instances."""
+        """Add a switch of so many ports as a device, and ``count`` instances of it; ColltoolError beyond
+        ``MAX_PORTS``."""
         if ports > MAX_PORTS:
             what = f"a switch of '{name}' would have {ports} ports, more than {MAX_PORTS}"
             fix = f"take a smaller fabric: {argument_text('overrides', [f'{tier.name}.size=64'])}"
@@ -130,16 +131,17 @@ def _between(a: _EdgeEnd, b: _EdgeEnd, link: str, scheme: str = "one2one") -> Da
 
 
 def _node(tier: Tier, fabric: Fabric) -> Data:
-    """The innermost tier as a device: accelerators, their links, and a NIC on each outer tier."""
+    """The innermost tier as a device: accelerators, their links, and a NIC of each on every outer tier."""
     tier_kind = capabilities_of(tier)
     accelerators = tier.endpoints
-    described = (fabric.device or fabric.name).upper()
-    parts = [{"name": "xpu", "description": described, "count": accelerators, "choice": "xpu"}]
+    device_name = (fabric.device or fabric.name).upper()
+    parts = [{"name": "xpu", "description": device_name, "count": accelerators, "choice": "xpu"}]
     links: list[Data] = []
     edges: list[Data] = []
     switch = f"{tier.name}_switch"
     if accelerators > 1 and tier_kind.joined_by == "switches":
         parts.append(_component(switch, "switch", count=1))
+        # one switch in place of a Clos: alpha is that of its farthest pairs (``reached`` goes outwards)
         links.append(
             _link(tier.name, tier.bandwidth * tier.ports, tier_kind.reached[-1].alpha_s / 2)
         )
@@ -208,7 +210,7 @@ def _scheme(bundle: LinkBundle) -> str:
 
 
 def _append_edge(edges: list[Data], edge: Data, tier: Tier) -> None:
-    """Append an edge; a ColltoolError where there are as many as the limit."""
+    """Append an edge; ColltoolError where there are already as many as ``MAX_EDGES``."""
     if len(edges) >= MAX_EDGES:
         smaller = argument_text("overrides", [f"{tier.name}.KEY=VALUE"])
         raise ColltoolError(
@@ -233,7 +235,11 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
     nic = f"nic_{tier.name}"
 
     def instances(numbers: range, domain: int) -> str:
-        """The instances, counted over all domains, that stand for endpoints or switches of one."""
+        """The instances, counted over all domains, that stand for endpoints or switches of one domain.
+
+        An endpoint is ``nodes`` consecutive instances; a step in ``numbers`` is kept as it is, so only
+        consecutive numbers may be endpoints of several nodes.
+        """
         name, indices = _place(numbers, tier, "node")
         # an endpoint is several nodes, a switch one instance
         instances_each = 1
@@ -270,14 +276,14 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
 
 
 class _LevelMembers(NamedTuple):
-    """What the switches of a level join: nodes, or the switches below.
+    """What the switches of a level join: endpoints of the tier, or the switches below.
 
     Args:
         name: of their instances.
-        component: of an instance, that a link ends at.
-        in_domain: members in each domain.
-        instances: of a member.
-        ports: that a member takes at a switch.
+        component: at which links end in an instance.
+        in_domain: how many members each domain has.
+        instances: how many instances a member is.
+        ports: how many ports of a switch a member takes.
     """
 
     name: str
@@ -290,6 +296,7 @@ class _LevelMembers(NamedTuple):
 def _add_switched(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a star or Clos, once for each of its domains; each of its endpoints is ``nodes`` nodes
     with together ``ports`` NICs on it."""
+    # levels of switches, lowest first; ``group``: endpoints below one switch of the level
     classes = capabilities_of(tier).reached
     leaf = classes[0]
     endpoint_Bps = tier.bandwidth * tier.ports
@@ -316,7 +323,8 @@ def _add_level(
     group: int,
     domains: int,
 ) -> None:
-    """Add the switches of a level, each with ``group`` members below it."""
+    """Add the switches of a level, each with ``group`` members below it (fewer below the last of a
+    domain)."""
     name = f"{tier.name}_{level.name}"
     ports = members.ports * min(group, members.in_domain)
     infrastructure.add_switches(name, ports, domains * ceil(tier.endpoints / level.group), tier)
@@ -337,8 +345,8 @@ class _LevelSwitch(NamedTuple):
 
 
 def _switches(members: int, group: int, domains: int) -> Iterator[_LevelSwitch]:
-    """The switches over ``members`` of each domain, ``group`` under each; the last of a domain may have
-    fewer: of 10 members, 4 to a switch, the third switch has 2."""
+    """The switches of all domains over ``members`` of each, ``group`` below a switch. The last of a domain
+    may have fewer: of 10 members, 4 to a switch, the third switch has 2."""
     of_domain = ceil(members / group)
     for domain, place in product(range(domains), range(of_domain)):
         first_member = place * group
