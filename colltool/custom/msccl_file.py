@@ -85,9 +85,10 @@ class Algo(NamedTuple):
     name: str
     collective: str  # in MSCCL's word, in small letters
     ranks: int
-    chunks: int
+    chunks: int  # equal parts of the larger buffer
     root: int
-    in_place: tuple[bool, ...]  # the ways to run it, the first one preferred
+    # the ways to run it: True for in place, False for out of place; the first one preferred
+    in_place: tuple[bool, ...]
     buffers: dict[tuple[int, str], int]  # chunks of each buffer of each GPU
     blocks: list[Block]
     file: str
@@ -104,7 +105,8 @@ def algo_of(text: str, file: str, name: str) -> Algo:
 
 
 class _XmlEvents:
-    """Collects the elements of a text, as expat reports them, into an :class:`Algo`."""
+    """Collects the elements of a text, as expat reports them, into an :class:`Algo`. Each element is checked
+    when it begins, so that an error has its line."""
 
     def __init__(self, file: str, name: str) -> None:
         self.file = file
@@ -151,7 +153,7 @@ class _XmlEvents:
             raise self._refused(
                 f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there"
             )
-        # A file that states neither is out of place.
+        # A file that states neither is out of place; one in place alone may leave the other out.
         ways = []
         if in_place:
             ways.append(True)

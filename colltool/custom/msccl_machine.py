@@ -2,7 +2,10 @@
 :class:`_MscclRun` the execution.
 
 A receive waits for its message, a step for the one that it depends on; sends never wait for a free
-slot. A connection carries one message per round.
+slot. A connection carries one message per round: a message's round is one more than the latest of what its
+threadblock has waited for, or sent.
+
+An algorithm is executed twice, in opposite orders of threadblocks, so that a race shows as a wrong result.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ _OTHER_COLLECTIVES = {"reducescatter": "reduce_scatter"}
 
 
 def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
-    """Return the schedule of an XML text, executed in place, out of place, or both, as the text
-    allows. A ColltoolError names what is wrong, and where."""
+    """Return the schedule of an XML text, executed in place, out of place, or both, as the text allows;
+    ``name`` is the schedule's where the text has none. A ColltoolError names what is wrong, and where."""
     algo = algo_of(text, file, name)
     primitive = primitive_named(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
     if primitive is None:
@@ -116,14 +119,14 @@ class _MscclRun(Threadblocks):
                     raise self.algo.refused(what, line)
             if block.send >= 0:
                 if block.send_connection in senders:
-                    raise self._occupied(block, f"to gpu {block.send}", line)
+                    raise self._occupied_connection(block, f"to gpu {block.send}", line)
                 senders.add(block.send_connection)
             if block.recv >= 0:
                 if block.recv_connection in self.receivers:
-                    raise self._occupied(block, f"from gpu {block.recv}", line)
+                    raise self._occupied_connection(block, f"from gpu {block.recv}", line)
                 self.receivers[block.recv_connection] = number
 
-    def _occupied(self, block: Block, direction: str, line: int) -> ColltoolError:
+    def _occupied_connection(self, block: Block, direction: str, line: int) -> ColltoolError:
         """The error for a connection that another threadblock has already."""
         what = f"two threadblocks of gpu {block.gpu} have channel {block.channel} {direction}"
         return self.algo.refused(what, line)
@@ -178,13 +181,14 @@ class _MscclRun(Threadblocks):
         if message:
             pieces = message.pieces
             self.not_before(number, message.round)
+            # types that begin with rr receive and reduce
             adds = op.type.startswith("rr")
             self.record(message.round, message.sender.gpu, block.gpu, pieces, add=adds)
             if len(pieces) != op.chunks:
                 sender = message.sender.label(message.step)
                 what = f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}"
                 raise ColltoolError(what)
-        # These read the rank's own memory, the others what has arrived.
+        # What is moved: the rank's own memory, what has arrived, or the sum of both; "re" adds to its target.
         if op.type in ("s", "cpy", "re"):
             source = self._places(block, op, op.source)
             pieces = list(map(self.buffers.read, source))
@@ -192,6 +196,7 @@ class _MscclRun(Threadblocks):
             pieces = self._added(block, op, op.source, pieces)
         if op.type == "re":
             pieces = self._added(block, op, op.target, pieces)
+        # all others write it, too
         if op.type not in ("s", "rrs"):
             target = self._places(block, op, op.target)
             self.buffers.memory.update(zip(target, pieces, strict=True))

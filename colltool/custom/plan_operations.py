@@ -1,5 +1,10 @@
 """Reads the operations of a threadblock of an MSCCL++ plan (:class:`OperationReader`): their places in
-chunks, the channels and semaphores that they name, and pipelines cut into pieces."""
+chunks, the channels and semaphores that they name, and pipelines cut into pieces.
+
+An operation names a channel or buffer by its index in a list of its threadblock, whose entries are numbers in
+lists of the GPU (``GpuReach``: what a rank can reach). Threadblocks may share an operation as a group, of which
+each does an equal part.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ from colltool.custom.postcondition import MOST_CHUNKS
 
 
 class PlanPipeline(NamedTuple):
-    """Operations that run in turn on pieces of so many chunks."""
+    """Operations that run in turn on one piece of their chunks after another."""
 
     unit_bytes: int  # of a piece
     chunks: int  # that each of the operations moves
@@ -105,8 +110,8 @@ class OperationReader:
                 yield op if op.name in UNCUT else _piece(op, begin, end)
 
     def _op(self, entry: PlanMapping, pipeline: PlanPipeline | None = None) -> PlanOp:
-        """An operation of a plan, with its places and channels; ``pipeline`` is the pipeline that
-        it stands in."""
+        """Return an operation of a plan, with its places and channels; ``pipeline`` is the pipeline that it
+        stands in, if any. ColltoolError for one that MSCCL++ does not run, or that names what is not there."""
         name = entry.text("name")
         if name not in NAMES:
             known = ", ".join(sorted(NAMES | {PIPELINE}))
@@ -151,6 +156,7 @@ class OperationReader:
         part, parts = _part_of_group(entry)
         places: list[PlanPlace] = []
         for place_entry in entry.listed(key):
+            # all of the same size
             whole = self._whole_place(place_entry, kind, name)
             size = whole[0].chunks
             if pipeline and name not in UNCUT:

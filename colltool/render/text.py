@@ -37,10 +37,10 @@ _BEST_ROW = "1;32"  # bold green
 class Screen(NamedTuple):
     """Where text goes: a terminal, or a pipe or file.
 
-    ``fit``: what becomes of a table that is too wide. On a terminal it folds texts and drops
-    columns. In a pipe each row is a line, so that grep and awk find it whole: it has the columns
-    that a terminal of this width would show, ``wide`` as they are, or, where COLUMNS states a width,
-    it drops columns until it fits.
+    ``fit`` says what becomes of a table that is too wide. ``fold``, for a terminal, folds texts and drops
+    columns. In a pipe each row is a line, so that grep and awk find it whole: with ``wide`` a table has the
+    columns that a terminal of this width would show, as wide as they are; with ``drop``, where COLUMNS
+    states a width, it drops columns until it fits.
     """
 
     width: int | None = None  # characters of a line; None: as wide as the text
@@ -78,7 +78,7 @@ def to_text(
     chart: BusbwChart | None = None,
     chart_requested: bool = False,
 ) -> str:
-    """All blocks, a blank line between; columns that do not fit follow in a second table.
+    """Write all blocks, a blank line between; columns that do not fit follow in further tables.
 
     Without ``everything`` it is the default view, whose last line says what ``--all`` adds. The
     chart stands between the blocks and that line: if it was requested, or if all fits on the screen.
@@ -147,8 +147,8 @@ def _painted(text: str, screen: Screen, style: str) -> str:
     return "".join(f"{screen.paint(line, style)}\n" for line in lines)
 
 
-_TRUNK = " |+-│├└─"  # characters that lines of a tree begin with
-# In lines that continue an entry of a tree, "│ ├─ " becomes "│    ".
+_TRUNK = " |+-│├└─"  # characters that lines of a tree begin with: its trunk and branches
+# what is blank where an entry of a tree goes on in a further line: "│ ├─ " becomes "│    "
 _BRANCH = re.compile(r"[^ |│]")
 _LEAST_TEXT = 20  # characters beside the trunk, even where the line is then too wide
 

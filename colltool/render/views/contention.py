@@ -2,6 +2,10 @@
 ``--as-eta``, the eta to paste.
 
 Read from :data:`VIEWS`: :func:`_blocks` and :func:`_eta_blocks` are the two screens.
+
+Groups of ranks communicate at once, in a ``layout``. A group's ``slowdown`` is its time over that without
+contention, ``interference`` the part of it that other groups cause. Loads are bytes, or multiples of M where no
+size was given (``unit``); ``hottest`` are links by load over capacity, the most first.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ _GROUP: Columns[GroupCost] = (
 
 def _blocks(result: Contention) -> Iterator[Block]:
     """The answer, the links if they were asked for, the groups and the map."""
-    # the slowest first, else in their order
+    # the slowest first; of equally slow ones in their order
     groups = nlargest(_MOST_GROUPS, result.groups, key=_slowdown)
     yield Headline(_answer(result))
     if result.links:
@@ -89,7 +93,7 @@ def _blocks(result: Contention) -> Iterator[Block]:
 
 
 def _answer(result: Contention) -> str:
-    """How much the slowest group is slowed down, and by which link."""
+    """Say how much the slowest group is slowed down and by which link, and how many links groups share."""
     worst = max(result.groups, key=_slowdown)
     groups = counted(len(result.groups), "group")
     # less would be shown as 1x

@@ -3,6 +3,10 @@
 Read from :data:`VIEWS`, at the end. An algorithm has an entry for each primitive: its formula, and on
 a fabric its price (:func:`_blocks`). Without a name it is the list of all algorithms
 (:func:`_list_blocks`).
+
+An entry's ``row`` is its price; None without a fabric, and where it cannot run, for which it then has a
+``reason``. A library's own ``estimates`` are seconds in parts: latencies as (what, how often, seconds each),
+times ``plateau``, and bytes at ``bandwidth_Bps``, of which ``correction`` is reached.
 """
 
 from __future__ import annotations
@@ -115,7 +119,7 @@ def _on_fabric_text(result: Explanation) -> str:
 def _priced_blocks(
     entry: AlgorithmExplanation, row: AlgorithmEstimate, result: Explanation
 ) -> Iterator[Block]:
-    """The answer, the formula, and the numbers of a fabric put in."""
+    """The answer, the formula, and the numbers of a fabric put in; ``row`` is the entry's."""
     size = format_size(result.bytes)
     mode = estimates.CONTENTION[result.mode]
     question = f"{_on_fabric_text(result)}, {_group(result)}, {size} per rank, {mode}"
@@ -123,7 +127,7 @@ def _priced_blocks(
     interval = within(row)
     in_brackets = f" ({interval})" if interval else ""
     yield Headline(f"{row.name}: {_time_and_bound(row, in_brackets)}. {collective} {question}.")
-    # the answer is the numbers; after the formula and its paper the rest is for --all
+    # lines of the formula, then that of its paper; the rest is for --all
     yield Lines(_title(entry), list(_description_lines(entry)), first=len(entry.formula) + 1)
     numbers = list(_number_lines(row, result))
     yield Lines(question, numbers, first=min(len(numbers), _MOST_TERMS))
@@ -257,7 +261,7 @@ def _schedule_lines(entry: AlgorithmExplanation) -> Iterator[str]:
 def _limit_lines(
     row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
 ) -> Iterator[str]:
-    """Crossover of latency and bandwidth, and lower bounds."""
+    """Lines on where latency and transfer take equally long (``balance``), and on lower bounds."""
     if entry.balance is not None:
         latency = "latency with the launch" if row.overhead_s else "latency"
         longer = "transfer" if row.bytes >= entry.balance else latency

@@ -2,6 +2,9 @@
 
 Three parts: a job (:func:`_answer`, :func:`_blocks`) and its document, the list of jobs
 (``_list_*``), and the values that ``check`` echoes (:func:`_job_values`).
+
+A job's ``draft`` is what its file says, a result's ``setup`` the same with the ranks of this run. Memory is
+that of a GPU on the stage that needs most; ``fits`` and ``capacity_bytes`` are None where no device is named.
 """
 
 from __future__ import annotations
@@ -120,8 +123,8 @@ def _answer(result: JobShown) -> str:
 
 
 def _cure(result: JobShown, effect: str) -> str:
-    """What to set against a lack of memory, its ``effect``, and the memory that the job then needs:
-    ``; --job-set layout.tp=4 makes it fit (60 GB)``. Empty where nothing helps."""
+    """What to set against a lack of memory, and the bytes that the job then needs: ``; --job-set layout.tp=4
+    makes it fit (60 GB)``, where ``effect`` is ``makes it fit``. Empty where nothing helps."""
     if result.cure is None:
         return ""
     values, size = result.cure
@@ -161,7 +164,7 @@ def _strategy_text(setup: ParallelConfig) -> str:
         text += f", {setup.optimizer} optimizer"
     if setup.lora > 0:
         text += f", LoRA of rank {setup.lora}"
-    # of weights, gradients and the like, by their names
+    # the share of weights, of gradients and so on that is kept on the host
     for tensors, share in setup.offload._asdict().items():
         if share:
             text += f", {whole_percent(share)} of {tensors} on the host"
@@ -169,7 +172,7 @@ def _strategy_text(setup: ParallelConfig) -> str:
 
 
 def _compute(result: JobShown) -> Iterator[str]:
-    """A line for all stages that compute alike, which are those with the same text."""
+    """Lines on the stages' seconds a micro-batch, one for all stages that have the same text."""
     stages_by_text: dict[str, list[int]] = {}
     for stage_times in result.times:
         times = stage_times.all
@@ -273,8 +276,8 @@ class JobShowDocument(Document):
 
 
 def _with_dp(job: Job) -> ParallelConfig:
-    """A job's configuration with a dp of at least 1: 0 is what a file says whose dp follows from the
-    number of ranks."""
+    """A job's configuration with a dp of at least 1, for its words: where dp follows from the number of
+    ranks, a file has 0."""
     layout = job.draft.layout
     return job.draft._replace(layout=layout._replace(dp=max(1, layout.dp)))
 

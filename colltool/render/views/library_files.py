@@ -2,7 +2,8 @@
 
 Four parts in this order: the list of libraries (``_list_*``), what ``check`` echoes, one file
 (``_file_*``), and two versions of a library (``_diff_*``). An operation is a collective, or a call of
-experts; a dispatch table says which kernel a library picks at which sizes.
+experts; a dispatch table says which kernel a library picks at which sizes. ``spoken`` is the library's name as
+people write it, and ``ranks`` of a row the least and the most.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _MOST_LIBRARIES = 16  # rows without --all, which fit a screen
 _MOST_OPERATIONS = 4  # that a row of the list names
 _MOST_KERNELS = 10  # rows without --all
 _MOST_CHANGES = 12  # rows without --all, which fit a screen below the sentences
-_NO_END_BYTES = 2**50  # from which on a table has no upper end
-_SAME_TIME = 0.01  # a time that changes by a smaller share is not said to
+_NO_END_BYTES = 2**50  # an upper end from this size on stands for none
+_SAME_TIME = 0.01  # a time that changes by less than this share counts as the same
 
 
 # --- words
@@ -234,7 +235,7 @@ class LibraryDocument(Document):
 
 
 def _diff_answer(result: LibraryDiff) -> str:
-    """How many picks or times change, and the largest change of a time."""
+    """Say how many picks or times change, and which time changes most."""
     versions = f"From {result.old} to {result.new} on {result.fabric}"
     if not result.changes:
         return f"{versions} nothing changes: {result.looked} sizes and groups compared."

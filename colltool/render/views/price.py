@@ -5,7 +5,10 @@
 and its size may be an array. Both are shown by :func:`_all_blocks`. Its answer is in
 ``price_answer``, the winner at each of several sizes in ``price_sizes``.
 
-A row is an algorithm's price. The rows of a price that may lead are those that the user can run.
+A row is an algorithm's price at one size. Of a price, ``leading`` are the rows that may be called the
+fastest: what the user can run (``runnable``), or what was named (``asked``); ``others`` are the rest.
+``results`` has the leading ones first, and ``best`` is its first row: what the library picks where that is
+known (``shows_pick``), else the fastest.
 """
 
 from __future__ import annotations
@@ -60,6 +63,7 @@ _SLOW = 1.02  # a pick that takes this many times as long as the fastest is call
 
 def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
     """The blocks of prices, one a size; ``by_size``: the winner at each size comes first."""
+    # for what is the same at all sizes
     price = prices[0]
     ranking, *more_tables = _row_tables(prices, by_size=by_size)
     rows = _rows(prices)
@@ -126,7 +130,7 @@ def _why_unranked(unranked: Sequence[estimates.Ranked]) -> str:
 
 
 def _below_zero(price: Price) -> str:
-    """Title of the ranking where it shows an overhead below 0: what that means. Else empty."""
+    """Title of the ranking that says what an overhead below 0 means; empty where its first rows have none."""
     for estimate in price.leading[:_MOST_ROWS]:
         if float(estimate.rest_s) < -_VISIBLE * estimates.seconds(estimate):
             return "an overhead below 0: this machine was measured to be that much faster"
@@ -178,8 +182,8 @@ def _without_software(row: AlgorithmEstimate) -> float:
 
 
 def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
-    """The fastest row that only the CollNet switch keeps from being selected: none of NCCL's rules for
-    it excludes so many ranks a node."""
+    """The fastest row that NCCL would run if CollNet were on; None without one. A row that one of NCCL's
+    rules excludes on so many ranks a node is none."""
     ranks_per_node = price.group.per_domain[0]
     for estimate in sorted(price.others, key=estimates.seconds):
         reason = estimate.not_selected_reason
@@ -192,8 +196,8 @@ def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
 
 
 def _nearest_used(prices: Sequence[Price]) -> list[Block]:
-    """Notes of a single size, where the library's overhead was not measured at it or on so many
-    ranks."""
+    """Notes on a single size, where the library's overhead was measured at other sizes or rank counts only
+    and the nearest was used."""
     if len(prices) > 1:
         return []
     price = prices[0]
@@ -210,8 +214,8 @@ def _warnings(prices: Sequence[Price]) -> list[Block]:
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
-    """What is then the fastest of a single size, and why some rows have no time with one slow rank;
-    nothing where none was asked for."""
+    """With one slow rank: which row is the fastest of a single size, and why some rows have no time. Empty
+    where no slow rank was asked for."""
     selectable = []
     unknown = []
     share = None
@@ -279,7 +283,8 @@ def _pick_of(price: Price, choice: LibraryChoice, estimate: NcclEstimate) -> _Pi
 
 
 def _pick_blocks(prices: Sequence[Price]) -> list[Block]:
-    """What the library picks at each size, and where that is not the fastest that it has."""
+    """What the library picks at each size, and where that is not the fastest that it has; or why its pick is
+    not known. Empty where neither is, as for any library."""
     reasons: dict[str, None] = {}
     picks = []
     for price in prices:
@@ -331,7 +336,7 @@ def _is_slow(pick: _Pick) -> bool:
 
 
 def _slow_pick_text(pick: _Pick) -> str:
-    """``Ring takes 1.3x as long as Tree``, of a pick with a price."""
+    """``Ring takes 1.3x as long as Tree``, of a pick with a price (else slower_pick is None)."""
     factor = format_factor(pick.price.slower_pick or 1.0)
     return f"{pick.name} takes {factor} as long as {pick.fastest.name}"
 
@@ -428,12 +433,12 @@ _LINKS: Columns[_Link] = (
 
 
 def _link(phase: PhaseCost) -> _Link:
-    """What a phase runs on. Its alpha follows from the time of all steps: 4 that take 8 us at an eta
-    of 1 are 2 us each."""
+    """The numbers of the tier that a phase runs on. Alpha follows from the time of all its steps: 4 that take
+    8 us at an eta of 1 are 2 us each."""
     steps = float(phase.n_alpha * phase.eta_alpha)
     alpha_s = None
     if steps:
-        # rounded to 9 digits, so that phases of one tier agree
+        # rounded to 9 digits, so that phases of one tier agree and become one row
         alpha_s = float(f"{float(phase.alpha_s) / steps:.9g}")
     return _Link(
         phase.tier,

@@ -2,8 +2,13 @@
 changes.
 
 :func:`_blocks` is the screen, :func:`_table` the rows of CSV and :func:`_pivots` the tables of
-``--pivot``. The headline is in ``sweep_answer``, the axes in words in ``sweep_words``. A cell is a
-point of the grid, with the winner there; ``cell.at`` has its values on all axes, in their order.
+``--pivot``. The headline is in ``sweep_answer``, the axes in words in ``sweep_words``.
+
+A cell is a point of the grid, with the winner there: ``algorithm`` is its title and ``known_as`` the library's
+name for it, both empty or None where nothing can be priced; ``picked`` tells that it is what the library runs,
+which need not be the fastest. ``cell.at`` has the cell's values on all axes, in their order. Of the result,
+``priced`` are the cells with a price, ``differing`` those with another winner without contention, ``close``
+those whose runner-up is nearly as fast.
 """
 
 from __future__ import annotations
@@ -54,7 +59,7 @@ _CHANGES_TITLE = "Where the algorithm changes"
 
 
 def _exact(key: str, value: Any) -> Any:
-    """A value of an axis in CSV and JSON."""
+    """A value of an axis in CSV and JSON: sizes as whole bytes."""
     return whole_bytes(value) if key == "bytes" else value
 
 
@@ -121,7 +126,7 @@ def _for_people(result: Sweep) -> Table:
 
 
 def _table(result: Sweep) -> Table:
-    """The long table, a row a cell, without columns that say nothing here."""
+    """The long table, a row for each cell, without columns that say nothing here."""
     axes = [_axis_column(index, axis) for index, axis in enumerate(result.axes)]
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
     table = Table(columns, result.cells)

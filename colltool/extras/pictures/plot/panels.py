@@ -69,7 +69,7 @@ class Chart(NamedTuple):
     """A picture as data: panels in rows, the legend below them, and a text in place of it all."""
 
     title: str  # not drawn on a page, which has its own headings
-    alt: str
+    alt: str  # what it shows, for those who do not see it
     panels: Sequence[Panel]  # row by row
     keys: Sequence[Key] = ()  # legend entries before those the panels label themselves
     columns: int = 1
@@ -78,8 +78,8 @@ class Chart(NamedTuple):
 
 
 def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any) -> Chart:
-    """A chart of the first panels, a table of a result each; its title says how many there are.
-    ``more``: further fields of :class:`Chart`."""
+    """Make a chart of as many panels as it may have, each for a table of a result. If that leaves some out, its
+    title says so. ``more``: further fields of :class:`Chart`."""
     most_panels = _MOST_PANELS_PAGED if paged else _MOST_PANELS
     if len(panels) > most_panels:
         title = f"{title} ({most_panels} of {len(panels)} tables)"
@@ -104,7 +104,7 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
         axes = figure.add_subplot(grid[divmod(index, columns)])
         panel.draw(axes, width / columns)
         if panel.title:
-            # bold, and beside the names of rows
+            # bold letters are wider, and the names of rows take some of the width
             title = wrapped(panel.title, 0.65 * width / columns, points=9)
             axes.set_title(title, loc="left", fontweight="bold")
     legend_lines = _draw_legend(chart.keys, figure, width)
@@ -121,8 +121,8 @@ def _usual_width(columns: int, paged: bool) -> float:
 
 
 def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
-    """Draw the legend below the panels, in as many columns as the longest label allows; return its
-    number of lines."""
+    """Draw the legend below the panels, in as many columns as the longest label allows; return its number of
+    lines, 0 without entries. Entries are the ``keys``, then what the panels label, each label once."""
     handles: dict[str, Any] = {key.label: _handle(key, figure.axes[0]) for key in keys}
     for axes in list(figure.axes):
         axes_handles, names = axes.get_legend_handles_labels()
@@ -190,8 +190,8 @@ def bars_panel(
 ) -> Panel:
     """Stacked horizontal bars, the first on top.
 
-    ``show`` writes a value of the axis, ``along`` is its label. It ends at ``axis_end`` (0: the
-    longest bar); longer bars get an arrow.
+    ``show`` writes a value of the axis, ``along`` is the axis' label. It ends at ``axis_end``, or at the longest
+    bar or mark where that is shorter (0: there); longer bars are cut and get an arrow.
     """
     return Panel(
         partial(_draw_bars, bars, show, axis_end, along),
@@ -210,7 +210,7 @@ def _draw_bars(
 ) -> None:
     """Draw the bars of :func:`bars_panel` on axes that are ``inches`` wide, names included."""
     longest = max((bar.reach for bar in bars), default=0.0)
-    # where bars are cut; all of them may be empty
+    # where bars are cut; 1 where all of them are empty, so that the axis has a length
     end = min(axis_end or longest, longest) or 1.0
     end_letters = max((len(bar.end_text) for bar in bars), default=0)
     # inches for the axis, which the names and a margin leave
