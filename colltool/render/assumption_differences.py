@@ -3,6 +3,9 @@ library overhead, which contention.
 
 :func:`basis_sentences` has a sentence for each difference, :func:`basis_block` a list of them, and
 :class:`BasisDocument` its JSON.
+
+A difference has a ``code``, which says what its values are, and ``parts``: pairs of a value and the names of the
+columns that have it. The order of parts is that of ``colltool.analysis.basis``.
 """
 
 from __future__ import annotations
@@ -73,7 +76,8 @@ _LAYERS: dict[Layer, str] = {
 
 
 def _fewest_layers(difference: BasisDifference) -> Any:
-    """The layers by which all columns are priced, and the columns that have no more."""
+    """The part of a difference with the fewest layers of the model, by which all columns are priced: the layers
+    by their last, and the columns that have no more."""
     return min(difference.parts, key=lambda part: LAYERS.index(part[0]))
 
 
@@ -123,8 +127,7 @@ def _software_time_sentence(difference: BasisDifference) -> str:
 
 
 def _basis_sentence(difference: BasisDifference) -> str:
-    """What columns assume differently, in one sentence. A part of a difference is a value and the
-    columns that have it."""
+    """Say in one sentence what columns assume differently."""
     without, having = _without_and_having(difference)
     match difference.code:
         case "layers":

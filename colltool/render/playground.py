@@ -38,8 +38,8 @@ _CORE = "pydantic-core"
 
 
 def playground(pyodide: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the path (with ``/``) within the site and the content of each file; ColltoolError for a
-    folder that lacks one.
+    """Yield the path (with ``/``) within the site and the content of each file; ColltoolError where a file of
+    Pyodide or the wheel is missing.
 
     Args:
         pyodide: a folder with the files of Pyodide's npm package and a wheel of pydantic_core.
@@ -62,7 +62,8 @@ def _filled(name: str) -> bytes:
 
 
 def _core_wheel(pyodide: Path) -> Path:
-    """The wheel of pydantic's core, of the version that pydantic wants here, for this Pyodide."""
+    """The path of the wheel of pydantic's core, of the version installed here, for this Pyodide; ColltoolError
+    where it, or a file of Pyodide, is missing."""
     missing = [part for part in _PYODIDE if not (pyodide / part).is_file()]
     if missing:
         raise ColltoolError(
@@ -111,8 +112,8 @@ def _packages() -> bytes:
 
 
 def _compiled(files: dict[str, bytes], pyodide: Path) -> dict[str, bytes]:
-    """The files with the modules in archives compiled, which saves a page a part of the time to its first
-    answer. As they are where there is no Node, or one that does not run Pyodide."""
+    """The files with the modules in their zip archives compiled, so that a page answers sooner; as they are
+    where there is no Node, or one that does not run Pyodide."""
     node = shutil.which("node")
     if node is None:
         return files

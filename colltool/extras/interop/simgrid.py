@@ -39,7 +39,7 @@ _RESULT = "took.json"
 
 
 def check_simulator(name: str) -> None:
-    """Refuse every simulator but SimGrid."""
+    """Raise ColltoolError for every simulator but SimGrid."""
     if name != NAME:
         raise ColltoolError(
             f"no simulator {quote(name)}", argument="simulator", fix=f"known: {NAME}"
@@ -112,7 +112,8 @@ def simulated_s(run: Scheduled, size: float) -> float:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    """Run a command in a folder, where it prints into a file; a ColltoolError where it fails."""
+    """Run a command in a folder, where its output goes into a file; ColltoolError, with the last line of that,
+    where it fails or takes longer than :data:`TIMEOUT_S`."""
     log = folder / "printed.txt"
     try:
         with log.open("wb") as out:
@@ -151,7 +152,8 @@ def with_simulator(
     group: AnyGroup = None,
     segments: int | None = None,
 ) -> Verification:
-    """A verification with each schedule's simulated time, or in its note why there is none.
+    """Return a verification with each schedule's simulated time at ``size`` bytes, or in its note why there is
+    none. Other arguments are those that it was made with.
 
     Raises:
         ColltoolError: no schedule has one.

@@ -2,7 +2,8 @@
 file, and a Clos to compare with.
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_table` a row for each kind of switch and
-cable. What it shares with a sized Clos is in ``fabric_size``.
+cable. What it shares with a sized Clos is in ``fabric_size``. Of a plan, ``hosts`` are the endpoints of a switch,
+``ports`` the cables to endpoints, ``cables`` those between switches, and ``tier`` the keys of a file.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ def _clos_text(result: DirectSized) -> str:
 
 
 def _clos_cost(result: DirectSized) -> Cost | None:
+    """What that Clos costs; None without prices."""
     return result.clos_bill.cost if result.clos_bill else None
 
 

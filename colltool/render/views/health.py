@@ -2,8 +2,8 @@
 ``trace`` share.
 
 A series is a run of a collective over sizes. It is judged on large messages, by its bus bandwidth, and
-on small ones: each a share of what is expected, beside the pass mark (``bar``). None where it has no
-such sizes.
+on small ones: each a share of what is expected (``large``, ``small``), beside its pass mark (``bar``,
+``small_bar``). None where it has no such sizes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class SeriesWords(NamedTuple):
         return "reaches", f"{small} on small messages; large ones were not measured"
 
     def outcomes(self, judged: Sequence[SeriesHealth]) -> str:
-        """How a few series pass, in one clause where it is the same of all."""
+        """How a few series pass, in one clause where it is the same of all; ``judged`` is one at least."""
+        # the distinct outcomes
         (verb, rest), *others = {self._outcome(health) for health in judged}
         if len(judged) == 1 or others:
             return and_text([self.outcome(health) for health in judged])

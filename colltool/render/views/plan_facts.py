@@ -1,7 +1,8 @@
 """Lines on a planned step that ``--all`` shows: its time, how far off that is, what was measured, its
 energy, compression and failures.
 
-:func:`step_facts` has them in their order.
+:func:`step_facts` has them in their order. Errors are shares. ``anchor`` is how compute was fitted to a measured
+step, and ``compression`` what compressed gradients gain; both None where there is none.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 :func:`_blocks` is the screen: the headline (:func:`_answer`), the command that plans the best layout
 again, the table (:func:`_layouts`), and what was searched (:func:`_facts`). The job's own layout is
 the one that its file gives.
+
+Layouts that fill the ranks are ``valid``; of these ``fit`` fit the memory, of which ``priced`` can be placed on the
+fabric; ``layouts`` are the fastest of them. ``kept`` are (key, value) that the user held fixed. A ``tie`` is a
+layout too close to the best to call.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class _RankedLayout(NamedTuple):
 
     @property
     def tie(self) -> str:
-        """Whether it is too close to the best to call."""
+        """``best``, ``tie`` where it is too close to the best to call, else empty."""
         if self.rank == 1:
             return "best"
         return "tie" if self.layout.tie else ""
@@ -105,7 +109,7 @@ def _blocks(result: LayoutSearch) -> list[Block]:
 
 
 def _answer(result: LayoutSearch) -> str:
-    """The fastest layout, how many are as fast, and how the job's own does."""
+    """Say which layout is the fastest, how many are as fast, and how the job's own does."""
     best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
     job = on_fabric(result.job.name, titled_overrides(result.job))
@@ -124,7 +128,8 @@ def _answer(result: LayoutSearch) -> str:
 
 
 def _own_layout_text(result: LayoutSearch) -> str:
-    """How the job's own layout compares with the best; empty where it gives none."""
+    """Say how the job's own layout compares with the best, or why it does not run; empty where the file gives
+    none."""
     own = result.own.searched
     if own is None:
         return f"The job's own layout does not run: {result.own.why}" if result.own.why else ""
@@ -137,7 +142,7 @@ def _own_layout_text(result: LayoutSearch) -> str:
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:
-    """How many layouts there were, what their prices rest on, and what is said of the best."""
+    """Lines on how many layouts there were, what their prices rest on, and what holds of the best."""
     text = counted(result.valid, "layout")
     if result.kept:
         text += f" with {', '.join(map('='.join, result.kept))}"

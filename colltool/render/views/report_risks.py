@@ -1,7 +1,8 @@
 """What the verdict of a report depends on: the model's error, the number that moves it most, what the
 prices rest on, and in what the fabrics differ.
 
-:func:`risks` asks for each in this order.
+:func:`risks` yields a sentence or more on each, in this order; the functions below are those that it asks, and
+each yields nothing where the report has no such result.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from colltool.render.blocks import gathered
 from colltool.render.intervals import within
 from colltool.render.views.report_steps import titled_plans
 
-_SAFE = 0.01  # a choice of algorithm that loses less is safe
+_SAFE = 0.01  # a choice of algorithm that loses less than this share is safe
 
 
 def risks(report: Report) -> Iterator[str]:
     """A sentence for each thing that the verdict depends on, in the order of this module's first
-    sentence."""
+    sentence. Plans of a job compare the fabrics where there are any, else comparisons of collectives do."""
     yield from _errors(report)
     yield from map(_most_sensitive_text, report.results_of(Sensitivity))
     yield from _sources(report)

@@ -1,7 +1,8 @@
 """Several deployments side by side, or the best of those that ``serve --search`` tried.
 
 :func:`_answer` is the headline, which compares the best of them (:func:`_best`) with the next, and
-:func:`_table` has a row a deployment.
+:func:`_table` has a row for each deployment. Times and rates but the network's are None where the device is not
+known; ``feasible`` is the number of layouts that a search could price, None without a search.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from colltool.render.views.serve import ServeDocument
 from colltool.render.views.serve_answer import deployment_in_words, tokens_text
 from colltool.serving.results import Served, ServeList
 
-_SAME_RATE = 1.005  # times the tokens/s, below which two deployments serve the same
+_SAME_RATE = 1.005  # ratio of tokens/s below which two deployments serve the same
 
 
 class _NamedServed(NamedTuple):
@@ -29,7 +30,7 @@ class _NamedServed(NamedTuple):
 
     @property
     def kernel(self) -> str:
-        """The kernel that takes most of decode."""
+        """The kernel that takes most of decode's network time; empty where nothing is sent."""
         operations = self.served.decode.operations
         if not operations:
             return ""
@@ -139,8 +140,8 @@ def _answer(result: ServeList) -> str:
 
 
 def _overlap(best: Served, second: Served) -> bool:
-    """Whether the intervals of two deployments overlap; on one fabric both err alike, and with other
-    batches their steps cannot be compared."""
+    """Whether the intervals of the steps of two deployments overlap. Not on one fabric, where both err alike, nor
+    with different batches, whose steps cannot be compared."""
     if best.fabric == second.fabric or best.deployment.batch != second.deployment.batch:
         return False
     best_network = best.decode.network_interval

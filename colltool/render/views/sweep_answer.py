@@ -1,6 +1,8 @@
 """The answer of a sweep: what runs at which sizes, and where something else would be faster.
 
-:func:`sweep_answer` puts its sentences together, and each stands below it.
+:func:`sweep_answer` puts its sentences together, and each stands below it. A cell is a point of the grid:
+``known_as`` is the library's name of what runs there, ``runner_up_known_as`` that of the next, ``at`` the cell's values
+on all axes. Texts are empty where there is nothing to say.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from colltool.render.views.compare import cell_intervals
 from colltool.render.views.sweep_words import axis_values, question, shown, value_in_words
 
 _MOST_NAMES = 3  # algorithms that a sentence names
-# where a cell's values have its size
+# the index of the size in a cell's values: the axes of GRID_AXES stand first in every sweep
 _BYTES = GRID_AXES.index("bytes")
 
 
 def sweep_answer(result: Sweep) -> str:
-    """What runs where, how sure that is, and what was done to let fabrics hold the ranks."""
+    """Say what runs where, how sure that is, and what was done to let fabrics hold the ranks."""
     parts = [
         f"{sentence(question(result))}: {_what_runs(result)}",
         _faster_text(result),
@@ -80,7 +82,7 @@ def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
             count += len(size_class) * len(names_of_class)
         return count
 
-    # of cuts that count as many the last: one class where two say no more
+    # min() takes the first of equals, and cuts go down from all sizes: one class where two say no more
     cut = min(range(len(sizes), 0, -1), key=count_names)
     return sizes[:cut], sizes[cut:]
 
@@ -159,7 +161,7 @@ def _too_close_text(result: Sweep) -> str:
 
 
 def _none_implemented(result: Sweep) -> str:
-    """That the library runs none of the algorithms. Empty where it runs some."""
+    """Say that the library runs none of the algorithms. Empty where it runs some."""
     if not result.library or any(cell.selectable for cell in result.priced):
         return ""
     return sentence(running(result.library, leads=False))

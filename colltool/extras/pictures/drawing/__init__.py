@@ -1,5 +1,9 @@
 """The drawing of a fabric: a card per tier, outermost first; each zooms into an endpoint of the one
-above."""
+above.
+
+:func:`fabric_svg` is the entry. A card has texts in a column on the left and the tier's drawing beside it, for which
+``DRAWN`` has a function for each kind of tier. A ``Focus`` is a drawn endpoint, which the next card shows.
+"""
 
 from __future__ import annotations
 
