@@ -1,5 +1,9 @@
 """An execution plan of MSCCL++ in memory (:class:`ExecutionPlan`): its operations (:class:`PlanOp`), the
-places they move, and what the names of operations mean."""
+places they move, and what the names of operations mean.
+
+``mscclpp_file`` reads a plan in chunks, :func:`in_parts` makes whole numbers of it, and ``mscclpp_machine``
+executes it.
+"""
 
 from __future__ import annotations
 
@@ -107,6 +111,7 @@ def in_parts(plan: ExecutionPlan) -> ExecutionPlan:
 
 
 def _scaled(place: PlanPlace, parts: int) -> PlanPlace:
+    """A place in parts of chunks, of which it is a whole number."""
     first = int(place.first * parts)
     return PlanPlace(place.rank, place.buffer, first, int(place.chunks * parts))
 

@@ -1,5 +1,9 @@
 """What each GPU of an MSCCL++ plan can reach, by the channels and buffers that the file gives it
-(:func:`reach_of`): threadblocks name them by number."""
+(:func:`reach_of`): threadblocks name them by number.
+
+A channel leads to a peer; of several to one peer it matters which, as signals are counted for each. A switch
+channel joins a group of ranks at once.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ class GpuReach:
     """What a GPU can reach; each list is in the order of the file, whose numbers are its indices."""
 
     def __init__(self, gpu: PlanMapping, ranks: int) -> None:
-        # by type, each as the peer and which of the channels to this peer it is
+        # by type, each as (peer, which of the channels of this type to that peer it is, from 0)
         self.channels: dict[str, list[tuple[int, int]]] = {}
         # each as its ranks and this GPU's buffer in it
         self.switch_channels: list[tuple[tuple[int, ...], str]] = []

@@ -46,7 +46,7 @@ class PlanMapping:
         return value
 
     def text(self, key: str, older: str = "") -> str:
-        """Return a text, by the key that ``older`` plans had where that stands alone."""
+        """Return the text at a key; at the key ``older``, which plans of 2025 have, where there is none."""
         value = self.data.get(key, self.data.get(older))
         if not isinstance(value, str):
             raise self.refused(
@@ -79,7 +79,7 @@ class PlanMapping:
         return value
 
     def listed(self, key: str, most: int = _LARGEST) -> list[PlanMapping]:
-        """Return the mappings of the list at a key."""
+        """Return the mappings of the list at a key, of ``most`` or fewer; none if there is no list."""
         mappings = []
         for number, item in enumerate(self.items(key, most)):
             path = f"{self.path}.{key}.{number}".lstrip(".")

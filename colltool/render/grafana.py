@@ -33,7 +33,7 @@ _WIDTH = 24
 
 def board_lines(result: Expected) -> Iterator[str]:
     """The board as JSON, to import in Grafana."""
-    # "board", and the lists of panels "first", "test" (of each test) and "last"
+    # a mapping: "board", and the lists of panels "first", "test" (of each test) and "last"
     parts = json.loads(_FILE.read_text(encoding="utf-8"))
     # the labels that all gauges of an answer share
     shared = {
@@ -76,7 +76,7 @@ def board_lines(result: Expected) -> Iterator[str]:
 
 
 def _filled(part: Any, words: Mapping[str, str]) -> Any:
-    """A part of the board with the machine's words."""
+    """A part of the board, a list or mapping of JSON, with words in place of their names between two ``@``."""
     text = json.dumps(part)
     for word, meaning in words.items():
         # escaped as inside a string of JSON

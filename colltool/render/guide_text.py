@@ -36,7 +36,7 @@ def to_guide(text: str, screen: Screen) -> str:
 
 
 def _prose(markdown: str, screen: Screen) -> str:
-    """Markdown as text for a terminal."""
+    """Markdown without fenced blocks as text for a terminal."""
     # rich for Markdown alone: our tables drop and fold columns, which its tables do not
     from rich.console import Console
     from rich.markdown import Markdown
@@ -95,7 +95,7 @@ def _pieces(line: str, width: int) -> list[str]:
     indent = line[: len(line) - len(words)]
     is_command = _is_command(line)
     if is_command:
-        # of the backslash
+        # room for the blank and the backslash at its end
         width -= 2
     pieces = wrap(
         words,

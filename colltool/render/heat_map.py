@@ -22,9 +22,9 @@ def heat_map_lines(
     *,
     unicode: bool = False,
 ) -> Lines:
-    """The strips, one a line with its name, under a legend.
+    """Write each strip as a line with its name, under a legend.
 
-    A strip of more cells than fit has several cells a character, which shows the busiest of them.
+    Of a strip with more cells than fit, a character stands for several, and shows the busiest of them.
     ``width`` is in characters; None is a pipe or a file.
     """
     shades = BLOCKS if unicode else ASCII

@@ -1,4 +1,5 @@
-"""Intervals of prices in words and JSON: where nine of ten measurements lie."""
+"""Intervals of prices in words and JSON: where nine of ten measurements lie, from ``low_s`` to ``high_s``. In words
+they are relative to a price, whose seconds the functions take."""
 
 from __future__ import annotations
 
@@ -19,9 +20,8 @@ WIDE = 3.0
 
 
 def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
-    """The interval with its reason: ``-34% to +51%: no measurement beyond 192 ranks``.
-
-    Empty without an interval. An interval alone needs the ``seconds`` that it is relative to.
+    """The interval of a row with its reason: ``-34% to +51%: no measurement beyond 192 ranks``; empty for a row
+    without one. An interval alone needs the ``seconds`` that it is relative to.
     """
     interval = row if isinstance(row, Interval) else row.interval
     if interval is None:
@@ -58,6 +58,7 @@ def within_words(low: float, high: float) -> str:
 
 
 def _signed(share: float) -> str:
+    """``-34%``, ``+51%``, ``+0%``."""
     return f"{'+' if share >= 0 else '-'}{whole_percent(abs(share))}"
 
 

@@ -18,17 +18,18 @@ from colltool.network.links import LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
 MOST_SIMULATED = 20_000  # messages: SimGrid's Python keeps those on their way one by one
-_ROUNDING = 1e-9  # of the share of a message that takes a link
+_ROUNDING = 1e-9  # tolerance of the share of a message that takes a link
 
 # (sender, receiver, latency in seconds, numbers of the links on the way)
 Route = tuple[int, int, float, list[int]]
 
 
 def simgrid_input(run: Scheduled, size: float) -> str:
-    """What ``simgrid_run`` reads, for ``size`` bytes of M; the schedule is consumed.
+    """Return the JSON that ``simgrid_run`` reads, for ``size`` bytes of M; the schedule is consumed.
 
-    ColltoolError as :meth:`Scheduled.steps`, for more than :data:`MOST_SIMULATED` messages, and
-    where a message is spread over several ways: SimGrid has one route for a pair.
+    Raises:
+        ColltoolError: as :meth:`Scheduled.steps`; more than :data:`MOST_SIMULATED` messages; a message that
+            is spread over several ways, as SimGrid has one route for a pair.
     """
     import numpy as np
 
@@ -79,7 +80,7 @@ def _routed(
         # A message that takes a link of half the rate has a share of 2 there. SimGrid gets the lower
         # rate instead, so without it all shares must be 1.
         slowness = link_model.network.tiers[tier].slowness(use.number, use.resource)
-        _refuse_spread((use.share / slowness).tolist())
+        _check_not_spread((use.share / slowness).tolist())
         for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
             link = _RouteLink(tier, use.number, place)
             ways[message].append(numbers.setdefault(link, len(numbers)))
@@ -96,8 +97,8 @@ def _rate_Bps(tier: LinkModel, link: _RouteLink) -> float:
     return float(tier.classes[link.link_class].capacity_Bps / slowness)
 
 
-def _refuse_spread(shares: Sequence[float]) -> None:
-    """Refuse messages of which only a share takes a link."""
+def _check_not_spread(shares: Sequence[float]) -> None:
+    """Raise ColltoolError for messages of which only a share takes a link."""
     if any(abs(share - 1) > _ROUNDING for share in shares):
         what = (
             "simgrid has one route for a pair of ranks, and messages here are spread over several"

@@ -92,6 +92,6 @@ def _point(size: float, cell: Cell) -> ChartPoint | None:
     interval = cell.interval
     if interval is None:
         return ChartPoint(size, rate)
-    # the rate is inverse to the time: the longest time is the lowest rate
-    moved = rate * total_s
-    return ChartPoint(size, rate, moved / interval.high_s, moved / interval.low_s)
+    # the rate is these bytes over the time: the longest time is the lowest rate
+    bus_bytes = rate * total_s
+    return ChartPoint(size, rate, bus_bytes / interval.high_s, bus_bytes / interval.low_s)

@@ -23,7 +23,7 @@ def guide_title(topic: str) -> str:
 
 
 def guide_files(menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
-    """The path and text of the page of each guide."""
+    """Yield (path, text) of the page of each guide."""
     for topic in TOPICS:
         title = guide_title(topic)
         link = guide_link(topic, title)
@@ -34,7 +34,7 @@ def guide_files(menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
 
 
 def body_of(markdown: str, up: str = "guides/") -> str:
-    """Markdown as HTML; ``up``: the way from the page to the folder of the guides."""
+    """Markdown as HTML; ``up``: the relative address of the folder of the guides, empty within it."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": True})

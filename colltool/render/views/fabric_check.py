@@ -1,4 +1,5 @@
-"""``fabric check``: what was read from a fabric file, in lines (:func:`_values`)."""
+"""``fabric check``: what was read from a fabric file, in lines (:func:`_values`); ``checked_files`` makes the view
+of them."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ def _tier_text(tier: Tier) -> str:
 
 
 def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
-    """The first and the last value, or one where they look alike."""
+    """The first and the last value, such as ``2 us to 8 us``, or one where they look alike."""
     return " to ".join(dict.fromkeys((show(values[0]), show(values[-1]))))
 
 

@@ -1,7 +1,8 @@
 """``export table``: the times of collectives as JSON (:func:`table_json`) and as a C header
 (:func:`table_header`), for programs that cannot call colltool.
 
-A law is the time of one collective on some ranks, in pieces that are straight lines over size.
+A law is the time of one collective on some ranks, in pieces that are straight lines over size: ``a_s`` seconds at
+``from_bytes``, and ``b_s`` more for each byte, up to the next piece.
 """
 
 from __future__ import annotations

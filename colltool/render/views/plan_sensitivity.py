@@ -1,6 +1,7 @@
 """``plan --vary``: the time of a step where numbers of the fabric are uncertain.
 
-:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_table` a row a number.
+:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_table` a row for each number. ``moved`` has the
+step's time with one number at either end of its range, and ``span_s`` between the two, the largest first.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 tier and call by call.
 
 :func:`_blocks` is the screen. A trace is of one rank; ``result.world`` is how many there were in all,
-as far as the traces say.
+None where no trace says it. The step is that of the ``slowest`` rank, whose calls and tiers are listed; ``exposed_s`` is
+what of them no compute hides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The axes and the question of a sweep in words: for its tables, its answer, and titles of plots and
 pages.
 
-An axis is ``fabric``, ``ranks``, ``bytes``, or a key of a fabric or of the model that is varied.
+An axis is ``fabric``, ``ranks``, ``bytes`` (those of ``GRID_AXES``, which every sweep has), or a key of a fabric or
+of the model that is varied. ``result.varied`` are the axes with several values.
 """
 
 from __future__ import annotations
