@@ -219,7 +219,7 @@ class _PlanRun(Threadblocks):
                 members = len(self.barrier_members.get(("barrier", rank, op.barrier), ()))
                 if op.barrier_members and op.barrier_members != members:
                     what = f"is for {op.barrier_members} threadblocks, and {members} have it"
-                    raise self._refused(op, what)
+                    raise self._error(op, what)
         # The barrier before an operation that a threadblock begins together with others of its group,
         # by the numbers of both.
         self.group_starts: dict[tuple[int, int], Event] = {}
@@ -249,16 +249,16 @@ class _PlanRun(Threadblocks):
         try:
             return self._execute(number, rank, op)
         except ColltoolError as error:
-            raise self._refused(op, error.what) from error
+            raise self._error(op, error.what) from error
 
     def check_end(self) -> None:
         """Raise ColltoolError for a threadblock that still waits."""
         for number, (_, ops) in enumerate(self.plan.blocks):
             if self.has_steps_left(number):
                 what = "waits forever: what it needs is never signalled or sent"
-                raise self._refused(ops[self.position[number]], what)
+                raise self._error(ops[self.position[number]], what)
 
-    def _refused(self, op: PlanOp, what: str) -> ColltoolError:
+    def _error(self, op: PlanOp, what: str) -> ColltoolError:
         """Return the error of an operation, with its place in the file."""
         return ColltoolError(what, where=f"{self.plan.file}: {op.where}")
 

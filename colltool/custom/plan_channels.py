@@ -20,7 +20,7 @@ def reach_of(gpus: Sequence[PlanMapping]) -> list[GpuReach]:
     reaches = []
     for rank, gpu in enumerate(gpus):
         if gpu.number("id") != rank:
-            raise gpu.refused(f"expected id {rank}")
+            raise gpu.error(f"expected id {rank}")
         reaches.append(GpuReach(gpu, len(gpus)))
     for rank, reach in enumerate(reaches):
         for members, _ in reach.switch_channels:
@@ -69,12 +69,12 @@ def _check_switch_channel(
     collective call."""
     ranks_text = f"of ranks {', '.join(map(str, members))}"
     if rank not in members:
-        raise gpus[rank].refused(f"its switch channel {ranks_text} is without itself")
+        raise gpus[rank].error(f"its switch channel {ranks_text} is without itself")
     for member in members:
         if len(reaches[member].switch_numbers(members)) != len(
             reaches[rank].switch_numbers(members)
         ):
-            raise gpus[rank].refused(
+            raise gpus[rank].error(
                 f"its switch channel {ranks_text} waits for rank {member}, which has none like it",
                 "the same rank_groups at every rank of a group",
             )

@@ -105,6 +105,7 @@ def _without_and_having(difference: BasisDifference) -> tuple[list[str], list[st
 
 
 def _launch_sentence(difference: BasisDifference) -> str:
+    """Which columns have no launch overhead, and how to give one to all; a part's value is seconds, or None."""
     without, having = _without_and_having(difference)
     most = format_time(max(value for value, _ in difference.parts if value is not None))
     one_for_all = argument_text("overrides", [f"launch_overhead={most.replace(' ', '')}"])
@@ -115,6 +116,7 @@ def _launch_sentence(difference: BasisDifference) -> str:
 
 
 def _software_time_sentence(difference: BasisDifference) -> str:
+    """Which columns include measured library overhead, and what to write into the files of the others."""
     # the largest share of overhead (seconds, of seconds, bytes) with the columns that have any, and
     # None with the others
     ((software_s, total_s, size), having), (_, lacking) = difference.parts
@@ -178,6 +180,7 @@ class BasisValue(NamedTuple):
 
 
 def _basis_values(difference: BasisDifference) -> Iterator[BasisValue]:
+    """The parts of a difference, as JSON has them."""
     for value, columns in difference.parts:
         yield BasisValue(value, list(columns))
 

@@ -66,6 +66,8 @@ class Column(NamedTuple, Generic[Record]):
         return "-" if value is None else self.show(value)
 
     def _read(self, record: Record) -> Any:
+        """The value of a record: that of ``get`` or at the path, in whole bytes or in words where it is a
+        text."""
         read = self.get or partial(attribute_at, path=self.path or self.key)
         value = read(record)
         if self.whole:
@@ -228,6 +230,7 @@ class Table(NamedTuple):
         return self.without(*empty)
 
     def _with_hidden(self, keys: tuple[str, ...], *, hidden: bool) -> Table:
+        """The table with these columns hidden, or no longer so."""
         columns = (
             column._replace(hidden=hidden) if column.key in keys else column
             for column in self.columns

@@ -47,6 +47,7 @@ class RenderedColumn(NamedTuple):
         return max(map(len, (*self.cells, *self.title.split())), default=1)
 
     def with_folded_title(self) -> RenderedColumn:
+        """The column as narrow as its cells and the longest word of its title allow."""
         width = self.width_with_folded_title
         return self._replace(title=_folded_text(self.title, width), width=width)
 

@@ -172,6 +172,7 @@ def _block_markdown(block: Block) -> str:
 
 
 def _markdown_table(table: Table) -> str:
+    """A table as a pipe table, under its title in bold."""
     rows = [
         [markdown(column.title) for column in table.shown],
         ["---:" if column.right else ":---" for column in table.shown],

@@ -79,26 +79,26 @@ class _InfraGraphReader:
     def __init__(self, file: str) -> None:
         self.file = file
 
-    def refuse(self, what: str, fix: str = _SERIALIZE_FIX) -> ColltoolError:
+    def error(self, what: str, fix: str = _SERIALIZE_FIX) -> ColltoolError:
         """Return an error about the file, for the caller to raise."""
         return ColltoolError(what, where=self.file, fix=fix)
 
     def too_many_edges(self) -> ColltoolError:
         """Return the error of a file with too many edges, for the caller to raise."""
-        return self.refuse(f"more than {MAX_EDGES} edges: no machine is so large")
+        return self.error(f"more than {MAX_EDGES} edges: no machine is so large")
 
     def mappings(self, data: Data, key: str) -> list[Data]:
         """Return the list of mappings at a key; empty where it is not there."""
         items = data.get(key) or []
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise self.refuse(f"expected a list of mappings as {key}, got {quote(items)}")
+            raise self.error(f"expected a list of mappings as {key}, got {quote(items)}")
         return items
 
     def word(self, data: Any, key: str) -> str:
         """Return the text at a key, which must not be empty; ``data`` may be anything."""
         text = data.get(key) if isinstance(data, dict) else None
         if not isinstance(text, str) or not text:
-            raise self.refuse(f"expected a text as {key}, got {quote(text)}")
+            raise self.error(f"expected a text as {key}, got {quote(text)}")
         return text
 
     def count(self, data: Data) -> int:
@@ -107,7 +107,7 @@ class _InfraGraphReader:
         # True and False are whole numbers in Python, but no counts.
         if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_COMPONENTS:
             return count
-        raise self.refuse(f"expected a count of at most {MAX_COMPONENTS}, got {quote(count)}")
+        raise self.error(f"expected a count of at most {MAX_COMPONENTS}, got {quote(count)}")
 
     def by_name(self, data: Data, key: str) -> dict[str, Data]:
         """Return the mappings of a list by their names; of equal names the last."""
@@ -119,9 +119,9 @@ class _InfraGraphReader:
         try:
             data = json.loads(text) if text.lstrip().startswith("{") else self._yaml(text)
         except (ValueError, RecursionError) as error:
-            raise self.refuse(f"is not JSON, or cut off: {error}") from None
+            raise self.error(f"is not JSON, or cut off: {error}") from None
         if not isinstance(data, dict) or not {"devices", "instances"} <= data.keys():
-            raise self.refuse("has no devices and instances: not InfraGraph")
+            raise self.error("has no devices and instances: not InfraGraph")
         return data
 
     def _yaml(self, text: str) -> Any:
@@ -129,7 +129,7 @@ class _InfraGraphReader:
         limit = BOUNDS["definition"].limit
         if len(text) > limit:
             fix = "write it as JSON: infrastructure.serialize('json')"
-            raise self.refuse(f"is YAML of more than {limit // 2**20} MiB", fix)
+            raise self.error(f"is YAML of more than {limit // 2**20} MiB", fix)
         source, problems = scan(text, self.file)
         if problems:
             raise ManyErrors([problem.error for problem in problems])
@@ -160,7 +160,7 @@ class InfraGraph(_InfraGraphReader):
         for item in self.mappings(data, "instances"):
             kind = self.devices.get(self.word(item, "device"))
             if kind is None:
-                raise self.refuse(f"no device is called {quote(item.get('device'))}")
+                raise self.error(f"no device is called {quote(item.get('device'))}")
             count = self.count(item)
             self.instances[self.word(item, "name")] = kind, count
         self.links = self.by_name(data, "links")
@@ -191,7 +191,7 @@ class InfraGraph(_InfraGraphReader):
         except ValueError:
             # A number such as 1-2, or a step of 0: refused below.
             pass
-        raise self.refuse(f"{quote(text)} is no slice of {count}")
+        raise self.error(f"{quote(text)} is no slice of {count}")
 
     def components(self, device: DeviceKind, text: str) -> list[Node]:
         """The components that ``xpu[0:2]`` names: xpu[0] and xpu[1].
@@ -202,14 +202,14 @@ class InfraGraph(_InfraGraphReader):
         first, *inner = text.split(".")
         name = first.partition("[")[0]
         if name not in device.components:
-            raise self.refuse(f"{device.name} has no component {quote(name)}")
+            raise self.error(f"{device.name} has no component {quote(name)}")
         copies = device.components[name].copies
         nodes = [Node(name, number) for number in self.indices(first, copies)]
         if not inner:
             return nodes
         inner_device = self.devices.get(name)
         if inner_device is None:
-            raise self.refuse(f"{quote(text)}: no device is called {quote(name)}")
+            raise self.error(f"{quote(text)}: no device is called {quote(name)}")
         named_in_each = len(self.components(inner_device, ".".join(inner)))
         repeated = []
         for node in nodes:
@@ -232,7 +232,7 @@ class InfraGraph(_InfraGraphReader):
             pairs = product(near, far)
         else:
             fix = "write one2one or many2many"
-            raise self.refuse(f"the scheme {quote(scheme)} is not read", fix)
+            raise self.error(f"the scheme {quote(scheme)} is not read", fix)
         return [(a, b) for a, b in pairs if a != b]
 
 

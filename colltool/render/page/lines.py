@@ -239,6 +239,7 @@ def _grid(across: ChartAxis, upright: ChartAxis) -> Iterable[str]:
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
+    """A text in the soft colour; ``anchor``: which part of it is at ``x``."""
     place = f'text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}"'
     return f'<text class="ct-soft" {place}>{html(text)}</text>'
 

@@ -195,6 +195,7 @@ def _table_for_people(result: Breakdown) -> Table:
 
 
 def _blocks(result: Breakdown) -> list[Block]:
+    """The answer, the phases and their sum first; segments, gains, links and baselines after them."""
     price = result.price
     row = price.results[0]
     answer = price_answer(price, row, result.gains)
@@ -261,6 +262,7 @@ class BreakdownDocument(estimates.SizeDocument):
 
 
 def _document(result: Breakdown) -> dict[str, Any]:
+    """The document of the price with the breakdown's own keys."""
     return BreakdownDocument.of(
         result.price,
         baselines=result.baselines,

@@ -179,6 +179,7 @@ def _skipped_text(skip: Skipped) -> str:
 
 
 def _rows_answer(result: Calibration) -> str:
+    """How many rows were measured, how far the prices are off, and where the file is; of a result with rows."""
     own_rows = result.machine_rows
     assert own_rows is not None
     # as plain pairs, which name no machine file: these rows are to become one

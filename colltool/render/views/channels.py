@@ -303,6 +303,8 @@ def _table(result: ChannelsFound) -> Table:
 
 
 def _blocks(result: ChannelsFound) -> Iterator[Block]:
+    """The answer, the graphs and what would change them first; the node, paths, channels and trials after
+    them."""
     node = result.node
     yield Headline(_headline(result))
     yield _table(result)
@@ -396,6 +398,7 @@ class NodeDocument(Document):
 
 
 def _gpu_documents(system: System, paths: Paths) -> Iterator[dict[str, Any]]:
+    """Each GPU, with the types of its paths."""
     for gpu in system.gpus:
         to_gpus = _path_kinds(paths, gpu, system.gpus)
         to_nics = _path_kinds(paths, gpu, system.nets)

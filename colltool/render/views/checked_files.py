@@ -76,6 +76,7 @@ def checked(
     """
 
     def lines_table(result: Any) -> Table:
+        """The table of CSV by default."""
         rows = []
         for check in result.checks:
             rows += [_CheckedLine(check.file, "value", line) for line in values(check)]
@@ -86,6 +87,7 @@ def checked(
         return Table(_CHECKED, rows)
 
     def blocks(result: Any) -> Iterator[Block]:
+        """A list for each file, of what was read and of warnings."""
         for check in result.checks:
             lines = list(values(check))
             # as in CSV, in words
@@ -94,6 +96,7 @@ def checked(
             yield Lines(f"{check.file}: ok", lines)
 
     def summary(result: Any) -> str:
+        """How many files are right, with how many warnings, and which."""
         names = [check.file for check in result.checks]
         text = f"{counted(len(names), noun)} ok"
         warnings = sum(len(check.warnings) for check in result.checks)

@@ -145,6 +145,7 @@ def _table(result: Comparison) -> Table:
 
 
 def _table_for_people(result: Comparison) -> Table:
+    """The table that people see, without columns that say the same in every row."""
     table = Table((*_POINT, *_columns(result, people=True)), result.lines)
     # what is the same in every row stands in the answer
     for key in ("primitive", "ranks"):
@@ -294,6 +295,7 @@ class ValueDocument(Document):
 
 
 def _values(line: CompareLine) -> Iterator[dict[str, Any]]:
+    """The cells of a line, each with its ratio to the first."""
     for index, cell in enumerate(line.cells):
         ends = line.ratio_interval(index)
         yield ValueDocument.of(

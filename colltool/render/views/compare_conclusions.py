@@ -1,8 +1,8 @@
 """What a comparison of fabrics concludes beside who wins (:func:`conclusions`): values that make no
 difference, with the reason, and collectives whose winner is another with one port at a time.
 
-A finding is of a column that differs from another by values of the fabric, on some rank counts; its ``runs`` are
-neighbouring sizes with one ``outcome``, which is ``same`` where the values make no difference, for the reasons ``why``.
+A finding compares a column with the first in one collective, on some rank counts; its ``runs`` are ranges of sizes
+with one ``outcome``, which is ``same`` where the column's values make no difference, for the reasons ``why``.
 """
 
 from __future__ import annotations

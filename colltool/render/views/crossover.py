@@ -384,6 +384,7 @@ class CrossingDocument(Document):
 
 
 def _crossing_documents(pair: AlgorithmPair) -> Iterator[dict[str, Any]]:
+    """The crossings of a pair, with the spec of each algorithm."""
     for crossing in pair.crossings:
         yield CrossingDocument.of(
             crossing,

@@ -275,6 +275,7 @@ def _changes_by_field(result: Diff) -> list[_FieldChanges]:
 
 
 def _blocks(result: Diff) -> Iterator[Block]:
+    """The answer and the changes by field first; each change, and values in one document only, after them."""
     fields = _changes_by_field(result)
     yield Headline(_answer(result, fields))
     yield Table(_FIELDS, fields, first=_MOST_FIELDS)

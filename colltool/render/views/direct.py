@@ -171,6 +171,7 @@ class DirectSizeDocument(Document, at="plan"):
 
 
 def _summary(result: DirectSized) -> str:
+    """``228 switches (a dragonfly of ...) and 1,500 cables for 1,050 ports``."""
     plan = result.plan
     text = sized_text(
         plan.switches, f"a {_network_text(plan)}", plan.cables + plan.ports, plan.ports

@@ -187,6 +187,7 @@ def _fastest_outcome(result: Diagnosis) -> str:
 
 
 def _fastest(result: Diagnosis) -> SeriesHealth:
+    """The series that is furthest above what the fabric allows; of a result with such series."""
     # these all have large messages, by which they are too fast
     return max(result.too_fast, key=lambda health: health.large or 0.0)
 

@@ -138,6 +138,7 @@ def keepers_text(share: float) -> str:
 
 
 def _blocks(result: Expected) -> Iterator[Block]:
+    """The answer, then measured sizes, or the expected ones: of several tests the largest size of each first."""
     yield Headline(_answer(result))
     all_sizes = Table(EXPECTED_COLUMNS, result.sizes)
     if result.measured:

@@ -100,6 +100,7 @@ def _table(result: Explanation) -> Table:
 
 
 def _blocks(result: Explanation) -> Iterator[Block]:
+    """For each primitive its formula or its price, why it cannot run, and the library's own estimates."""
     for entry in result.entries:
         if entry.row is None:
             yield Lines(_title(entry), list(_description_lines(entry)))

@@ -56,6 +56,8 @@ from colltool.render.views.library import (
 
 
 def _blocks(result: FabricShown) -> Iterator[Block]:
+    """The tiers as a tree, what follows from them and how they are sized first; parts, bill and notes
+    after them."""
     fabric = result.fabric
     kinds = {tier.name: capabilities_of(tier) for tier in fabric.tiers}
     tiers = " in ".join(f"{name} {kind.label} of {kind.extent}" for name, kind in kinds.items())

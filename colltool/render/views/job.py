@@ -81,6 +81,7 @@ def _table(result: JobShown) -> Table:
 
 
 def _blocks(result: JobShown) -> Iterator[Block]:
+    """The answer and what is sent first; the job, compute and memory after them."""
     yield Headline(_answer(result))
     yield _table(result)._replace(first=_MOST_CALLS)
     if result.plain:
@@ -296,6 +297,7 @@ def _list_table(result: JobList) -> Table:
 
 
 def _list_blocks(result: JobList) -> list[Block]:
+    """The jobs that ship, and the parts that a job's file may name."""
     presets = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PART_KINDS)
     jobs = counted(len(result.jobs), "job")
     example = localize(

@@ -359,6 +359,7 @@ class KernelPriceDocument(KernelSizeDocument):
 
 
 def _list_document(result: KernelPriceList) -> dict[str, Any]:
+    """The prices at all sizes; a single one has its keys at the top as well."""
     sizes = [KernelSizeDocument.of(price) for price in result.prices]
     if len(sizes) == 1:
         return sizes[0] | {"sizes": sizes}
@@ -451,6 +452,7 @@ def _threshold_text(threshold: Threshold) -> str:
 
 
 def _crossover_blocks(result: KernelCrossover) -> Iterator[Block]:
+    """The answer, the changes of the fastest or of the table, and notes."""
     yield Headline(_crossover_answer(result))
     yield _crossings(result)
     # a single one is in the answer

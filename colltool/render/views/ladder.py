@@ -141,6 +141,7 @@ def _has_several_sizes(result: Ladder) -> bool:
 
 
 def _blocks(result: Ladder) -> Iterator[Block]:
+    """The answer and the rungs first; what the ladder is, model options and the legend after them."""
     left_out = [(localize(rung.reason), rung.algorithm) for rung in result.skipped]
     yield Headline(_answer(result))
     yield _table_for_people(result)._replace(first=_FIRST_ROWS)
@@ -239,6 +240,7 @@ class RungDocument(Document):
 
 
 def _rungs(result: Ladder) -> Iterator[dict[str, Any]]:
+    """The rows, each with its size where that is not the ladder's."""
     for rung in result.rows:
         size = rung.realistic.bytes
         rung_bytes = LEFT_OUT if size == result.bytes else whole_bytes(size)
@@ -252,6 +254,7 @@ def _unusual_model(result: Ladder) -> Any:
 
 
 def _skipped(result: Ladder) -> Any:
+    """What cannot run, and why; left out where all can."""
     skipped = tuple(Infeasible(rung.algorithm, localize(rung.reason)) for rung in result.skipped)
     return skipped or LEFT_OUT
 

@@ -117,6 +117,7 @@ def _by_name(rows: Sequence[LibraryRow]) -> tuple[LibraryRow, ...]:
 
 
 def _list_blocks(result: LibraryList) -> list[Block]:
+    """How many libraries ship, how to price with one, and which they are."""
     example = localize(
         either(
             shell="--library vllm@0.24.0 prices with one",
@@ -136,6 +137,7 @@ def _list_summary(result: LibraryList) -> str:
 
 
 def _check_values(check: CheckedLibrary) -> Iterator[str]:
+    """Lines that echo a checked file: its kernels, GPUs and the size of its dispatch table."""
     row = check.row
     kernels = counted(check.kernels, "kernel")
     yield f"{row.name}@{row.version}: {kernels} for {_spelled(_operations(row))}"

@@ -46,6 +46,7 @@ class _PlanOn(NamedTuple):
 
 
 def _rows(result: Plans) -> tuple[_PlanOn, ...]:
+    """A row for each plan, in the order of the fabrics."""
     rows = []
     for index, plan in enumerate(result.plans):
         rows.append(
@@ -205,6 +206,7 @@ def _exposed_s(plan: Plan) -> dict[str, float]:
 
 
 def _blocks(result: Plans) -> list[Block]:
+    """The answer and the table first; what plans assume differently, and their parts, after them."""
     first = result.first
     job = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
     step = format_time(first.step_s)

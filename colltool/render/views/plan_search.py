@@ -97,6 +97,7 @@ def _layouts(result: LayoutSearch) -> Table:
 
 
 def _blocks(result: LayoutSearch) -> list[Block]:
+    """The answer, the command for the best layout and the table; what was searched is for ``--all``."""
     table = _layouts(result)
     for key, default in _DEFAULTS.items():
         if all(getattr(layout.choice, key) == default for layout in result.layouts):
@@ -220,6 +221,7 @@ def _ranked(result: LayoutSearch) -> list[dict[str, Any]]:
 
 
 def _own_layout_document(result: LayoutSearch) -> dict[str, Any] | None:
+    """The job's own layout; None where it gives none, or it does not run."""
     own = result.own
     return own.searched and OwnLayoutDocument.of(own.searched, fits=own.fits)
 

@@ -47,6 +47,7 @@ def _answer(result: PlanSpread) -> str:
 
 
 def _blocks(result: PlanSpread) -> list[Block]:
+    """The answer, and the table of numbers that move the step; how it was sampled is for ``--all``."""
     ranges = "assumed ranges (none given)" if result.assumed else "your ranges"
     samples = f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}"
     sampling = f"median {format_time(result.p50_s)}; {samples}, seed {result.seed}; {ranges}"

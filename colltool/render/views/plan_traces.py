@@ -93,6 +93,7 @@ def _table(result: TracePlan) -> Table:
 
 
 def _blocks(result: TracePlan) -> list[Block]:
+    """The answer, then the tiers and calls of the slowest rank; what the step rests on is for ``--all``."""
     calls = _table(result)._replace(title="collectives of the slowest rank", first=_MOST_ROWS)
     more: list[Block] = [
         Lines("the step", tuple(_facts(result))),

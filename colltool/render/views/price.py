@@ -146,6 +146,7 @@ def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:
 
 
 def _cannot_run(price: Price) -> list[Block]:
+    """Algorithms that cannot run there, by the reason."""
     reasons = ((refused.reason, refused.algorithm) for refused in price.infeasible)
     return listed("cannot run here", lines_by_names(reasons), first=0)
 
@@ -345,6 +346,7 @@ def _slow_pick_text(pick: _Pick) -> str:
 
 
 def _sizes_blocks(result: PriceList) -> list[Block]:
+    """The blocks of a list: of all rows, or of the winners alone where no sizes were named."""
     prices = result.prices
     if not result.winners_only:
         return _all_blocks(prices, by_size=len(prices) > 1)
@@ -369,6 +371,7 @@ def _sizes_table(result: PriceList) -> Table:
 
 
 def _sizes_summary(result: PriceList) -> str:
+    """The answer at a single size, or which algorithms are the fastest at several."""
     if len(result.prices) == 1:
         return _summary(result.prices[0])
     names = dict.fromkeys(price.best.title for price in result.prices)
@@ -398,6 +401,7 @@ def _price_table(result: Price) -> Table:
 
 
 def _summary(result: Price) -> str:
+    """The best row at a single size; of an array only how many rows and sizes there are."""
     if _is_array(result):
         sizes: Any = result.bytes
         count = f"{len(result.results)} algorithms at {len(sizes)} sizes"
@@ -480,6 +484,7 @@ def _price_document(result: Price) -> dict[str, Any]:
 
 
 def _sizes_document(prices: Sequence[Price]) -> dict[str, Any]:
+    """The prices; a single one has its keys at the top as well."""
     sizes = [estimates.SizeDocument.of(price) for price in prices]
     if len(sizes) == 1:
         return sizes[0] | {"sizes": sizes}

@@ -39,6 +39,7 @@ _LINE_WIDTH = 74  # letters of a line in a list on a terminal of 80 columns
 
 
 def _blocks(report: Report) -> list[Block]:
+    """Verdict, cost and risk, each as far as a first screen has room; then the exhibits with their commands."""
     page = localize(either(shell="-o report.html", python="to_html()"))
     costs = cost_table(report)
     is_priced = any(column.key == "total_cost" for column in costs.shown)
@@ -226,6 +227,7 @@ def _value_text(key: str, value: Any) -> str:
 
 
 def _assumed_blocks(assumed: Assumptions) -> list[Block]:
+    """The numbers of a fabric's file with their sources, and the model options."""
     options = [f"{option}={value}" for option, value in assumed.readings._asdict().items()]
     if assumed.library:
         options.insert(0, f"library={assumed.library}")

@@ -103,6 +103,8 @@ def _ways(result: Resharded) -> Table:
 
 
 def _blocks(result: Resharded) -> list[Block]:
+    """The answer, and the ways: of links alone in one table, of libraries those asked for and those of
+    others."""
     headline = Headline(_answer(result))
     table = _ways(result)
     if not result.best.library:

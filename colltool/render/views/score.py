@@ -2,7 +2,7 @@
 
 :func:`_blocks` is the screen. A row is a group of measurements, such as all of a machine; ``by`` says
 what groups them, and is ``all`` in the one row of each predictor that has them all. Errors are shares; ``own_median``
-is colltool's on the same rows, None where its numbers were fitted to them.
+is colltool's on those of the rows that its numbers do not come from, None where there are none.
 """
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ def _lost_text(lost: LostRow) -> str:
 
 
 def _blocks(result: Score) -> list[Block]:
+    """The answer and the table, then what was not scored and where another predictor is nearer."""
     lost = result.lost[:_MOST_LOST]
     return [
         Headline(_answer(result)),

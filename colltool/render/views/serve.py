@@ -121,6 +121,7 @@ def _kv_lines(kv: KvTransfer) -> list[str]:
 
 
 def _blocks(result: Served) -> list[Block]:
+    """The answer and its operations, then limits, KV transfer, changes and notes."""
     # a first screen has room for two changes, less what else was asked
     most_changes = 2
     if result.kv is not None:

@@ -90,6 +90,7 @@ def _best(records: list[_NamedServed]) -> _NamedServed:
 
 
 def _table(result: ServeList) -> Table:
+    """The deployments, the best one highlighted."""
     records = _records(result)
     first = result.served[0]
     context_columns = context(first.overrides, job=first.job, engine=first.engine)

@@ -142,6 +142,7 @@ def _table(result: Sweep) -> Table:
 
 
 def _blocks(result: Sweep) -> list[Block]:
+    """The answer, the long table or the pivot tables, and lists as far as a first screen has room."""
     ranks = [value for value in axis_values(result, "ranks") if isinstance(value, int)]
     answer = sweep_answer(result)
     readings = readings_block(result.readings, _keys(result))

@@ -5,7 +5,7 @@ how much communication is exposed, what else a reader should know. :func:`trace_
 a sentence a line. Titles of charts and pages have :func:`trace_title` (what was traced) and
 :func:`trace_verdict` (what came of it).
 
-``exposed`` and ``share`` are shares of the steps (``window_s`` in all) that a rank spends in communication, without
+``exposed`` and ``share`` are how much of the steps' time (``window_s``, all ranks together) is communication, without
 and with what compute hides. ``wires`` are the tiers that priced calls cross, ``replayed`` graphs of Chakra traces,
 which have no recorded times.
 """

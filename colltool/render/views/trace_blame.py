@@ -106,7 +106,8 @@ def _blame_slow(
     result: TraceComparison, slow: Sequence[LinkHealth], fine: Sequence[LinkHealth]
 ) -> Iterator[str]:
     """Say which tiers are slow, how much of the time is exposed on them, and what cannot be told apart."""
-    # a tier whose calls also cross another slow one may be slow by that alone
+    # A tier whose calls also cross another slow one may be slow by that alone. ``beside`` has tiers further
+    # inside only, so that the innermost slow tier is always a name.
     slow_tiers = {wire.tier for wire in slow}
     doubtful: dict[str, list[str]] = {}
     names = []

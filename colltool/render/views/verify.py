@@ -154,6 +154,7 @@ _LIMITS = (
 
 
 def _blocks(result: Verification) -> list[Block]:
+    """The answer, the rows with the worst first, the steps of traces, and notes."""
     worst_first = sorted(result.results, key=lambda row: VERDICTS.index(row.verdict), reverse=True)
     unproved = sum(row.verdict != "proved" for row in worst_first)
     rows = max(unproved, _MOST_ROWS)

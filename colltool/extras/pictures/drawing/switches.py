@@ -217,5 +217,6 @@ def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
 
 
 def _tree_of(diagram: TierDiagram) -> SwitchTree:
+    """What is drawn of a tier, by the levels that two of its endpoints need to meet."""
     groups = [level.distance.group for level in diagram.levels if level.reached]
     return switch_tree(groups, diagram.facts.endpoints)
