@@ -21,7 +21,7 @@ from colltool.fabric.shipped import shipped_fabrics
 from colltool.render.blocks import Block
 from colltool.render.dispatch import listed
 from colltool.render.documents import Document, derived
-from colltool.render.verdicts import add_library, add_like, does
+from colltool.render.verdicts import add_library, add_like, with_verb
 
 
 def basis_block(ground: Sequence[BasisDifference], every: Sequence[int]) -> list[Block]:
@@ -84,7 +84,7 @@ def _fewest_layers(difference: BasisDifference) -> Any:
 def _layers_sentence(difference: BasisDifference) -> str:
     """Which layers all are priced by, because of which columns, and what to add to their files."""
     layers, columns = _fewest_layers(difference)
-    has = does(columns, "has", "have")
+    has = with_verb(columns, "has", "have")
     if layers == "library":
         return f"all are priced with the library overhead of such links: {has} no measurements"
     text = f"all are priced from data sheets, without library overhead: {has} no library's numbers"
@@ -110,7 +110,7 @@ def _launch_sentence(difference: BasisDifference) -> str:
     most = format_time(max(value for value, _ in difference.parts if value is not None))
     one_for_all = argument_text("overrides", [f"launch_overhead={most.replace(' ', '')}"])
     return localize(
-        f"{does(without, 'has', 'have')} no launch overhead, {does(having, 'has', 'have')} ({most}),"
+        f"{with_verb(without, 'has', 'have')} no launch overhead, {with_verb(having, 'has', 'have')} ({most}),"
         f" so short times cannot be compared; give all of them one: {one_for_all}"
     )
 
@@ -122,8 +122,8 @@ def _software_time_sentence(difference: BasisDifference) -> str:
     ((software_s, total_s, size), having), (_, lacking) = difference.parts
     share = f"{format_time(software_s)} of {format_time(total_s)} at {title_size(size)}"
     return (
-        f"{does(having, 'includes', 'include')} measured library overhead ({share}),"
-        f" {does(lacking, 'does not', 'do not')}, so small sizes are not comparable;"
+        f"{with_verb(having, 'includes', 'include')} measured library overhead ({share}),"
+        f" {with_verb(lacking, 'does not', 'do not')}, so small sizes are not comparable;"
         f" {add_like(lacking)}"
     )
 
@@ -138,13 +138,13 @@ def _basis_sentence(difference: BasisDifference) -> str:
             return _launch_sentence(difference)
         case "protocols":
             their = "its" if len(without) == 1 else "their"
-            protocols = f"{does(having, 'is', 'are')} priced with measured protocols"
+            protocols = f"{with_verb(having, 'is', 'are')} priced with measured protocols"
             return f"{protocols}, {and_text(without)} with {their} tiers' own numbers"
         case "software":
             others = f"those of {and_text(without)} do not; {add_library(without)}"
             return f"the prices of {and_text(having)} include what the library reaches, {others}"
         case "contention":
-            no_eta = f"{does(without, 'states', 'state')} no contention (eta) on some tier"
+            no_eta = f"{with_verb(without, 'states', 'state')} no contention (eta) on some tier"
             return f"{no_eta}, which is priced as if nobody else were sending"
         case "library":
             libraries = []

@@ -321,7 +321,7 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     return brief_blocks, added
 
 
-def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def names_by_text(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Return the names of each text, from (text, name) pairs: texts and names as they first come, each once."""
     by_text: dict[str, dict[str, None]] = {}
     for text, name in pairs:
@@ -331,12 +331,12 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def lines_by_text(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """A line for each text of (text, name) pairs: ``shared by a pipe: ring, tree``."""
-    return [f"{text}: {', '.join(names)}" for text, names in gathered(pairs).items()]
+    return [f"{text}: {', '.join(names)}" for text, names in names_by_text(pairs).items()]
 
 
 def lines_by_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """The same with the names before the text: ``ring, tree: shared by a pipe``."""
-    return [f"{', '.join(names)}: {text}" for text, names in gathered(pairs).items()]
+    return [f"{', '.join(names)}: {text}" for text, names in names_by_text(pairs).items()]
 
 
 def span_text(first: str, last: str) -> str:

@@ -235,7 +235,7 @@ def fabric_of(result: Any) -> str:
     return on_fabric(result.fabric, result.overrides)
 
 
-def described(fabric: Fabric) -> str:
+def description_line(fabric: Fabric) -> str:
     """The description of a fabric on one line; with overrides it is marked as the file's."""
     text = one_line(fabric.description)
     if text and fabric.overrides:

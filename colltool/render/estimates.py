@@ -307,7 +307,7 @@ def heading(price: Price, sizes: str | None = None) -> str:
         sizes = f"{title_size(float(price.bytes))} per rank, "
     library = ""
     if price.library:
-        library = f"{running(price.library.name, leads=bool(price.runnable))}, "
+        library = f"{library_in_title(price.library.name, leads=bool(price.runnable))}, "
     collective = f"{price.primitive.label}{_on_fabric_text(price)}, {price.group.label}"
     return f"{collective}, {sizes}{library}{CONTENTION[price.mode]}"
 
@@ -326,7 +326,7 @@ def _on_fabric_text(price: Price) -> str:
     return f"{text} ({', '.join(media)})"
 
 
-def running(library: str, *, leads: bool) -> str:
+def library_in_title(library: str, *, leads: bool) -> str:
     """A library, by its key of ``LIBRARIES``, in a title; ``leads`` says whether it runs any of the
     rows."""
     entry = LIBRARIES[library]

@@ -19,7 +19,7 @@ WIDE = 3.0
 """Intervals with an upper end of this many times the price and more are written as a factor."""
 
 
-def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
+def interval_and_reason(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
     """The interval of a row with its reason: ``-34% to +51%: no measurement beyond 192 ranks``; empty for a row
     without one. An interval alone needs the ``seconds`` that it is relative to.
     """

@@ -225,21 +225,21 @@ def _not_comparable_reason(result: Comparison) -> str:
             # the columns that have it come first, see analysis.basis
             (_, having), (_, lacking) = difference.parts
             return (
-                f"{does(having, 'includes', 'include')} measured library overhead,"
-                f" {does(lacking, 'does not', 'do not')}; {add_like(lacking)}"
+                f"{with_verb(having, 'includes', 'include')} measured library overhead,"
+                f" {with_verb(lacking, 'does not', 'do not')}; {add_like(lacking)}"
             )
     for difference in result.ground:
         if difference.code == "launch":
             for value, names in difference.parts:
                 if value is None:
                     return (
-                        f"{does(names, 'has', 'have')} no launch overhead, so short times are lower"
+                        f"{with_verb(names, 'has', 'have')} no launch overhead, so short times are lower"
                         " limits"
                     )
     return "one of the times lacks library overhead that the other includes"
 
 
-def does(names: Sequence[str], singular: str, plural: str) -> str:
+def with_verb(names: Sequence[str], singular: str, plural: str) -> str:
     """Names as the subject of a verb: ``a has``, ``a and b have``."""
     return f"{and_text(names)} {singular if len(names) == 1 else plural}"
 

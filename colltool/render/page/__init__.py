@@ -28,7 +28,7 @@ from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.column_fit import without_wide_columns
-from colltool.render.dispatch import blocks, described
+from colltool.render.dispatch import blocks, description_line
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.bandwidth import bandwidth_chart, bandwidth_title
 from colltool.render.page.lines import chart_style
@@ -141,7 +141,7 @@ def _subjects(report: Report) -> Iterator[str]:
     point."""
     lines = []
     for fabric in dict.fromkeys(report.fabrics):
-        description = described(fabric)
+        description = description_line(fabric)
         if description:
             lines.append(html(f"{fabric.name}: {description}"))
     overrides = ""

@@ -17,7 +17,7 @@ from colltool.base.formatting import format_rate
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import basis_of
 from colltool.guides import TOPICS, about, read_guide
-from colltool.render.dispatch import described
+from colltool.render.dispatch import description_line
 from colltool.render.markup import html
 from colltool.render.site.frame import (
     HOME,
@@ -132,7 +132,7 @@ def _machines(machines: Sequence[MachineCurves]) -> Iterator[str]:
         for entry in entries:
             link = machine_link(entry.fabric.name)
             machine = f"{anchor(*link)} <span>{html(entry.kind)}</span>"
-            description = html(described(entry.fabric))
+            description = html(description_line(entry.fabric))
             reach = "<br>".join(map(html, entry.reach))
             yield f"<tr><td>{machine}<br>{description}</td><td>{reach}</td></tr>\n"
         yield "</tbody>\n</table>\n</div>\n"
@@ -172,7 +172,7 @@ def llms_text(machines: Sequence[MachineCurves]) -> str:
         for entry in entries:
             link = machine_link(entry.fabric.name)
             reach = f"All-reduce of 1 GiB: {'; '.join(entry.reach)}"
-            text = f"{described(entry.fabric)} ({entry.kind}). {reach}"
+            text = f"{description_line(entry.fabric)} ({entry.kind}). {reach}"
             lines.append(f"- [{link.title}]({link.path}): {text}")
     lines += ["", "## Accuracy", ""]
     lines.append(f"- [{SCOREBOARD.title}]({SCOREBOARD.path}): predictors on published measurements")

@@ -42,7 +42,7 @@ from colltool.render.blocks import (
     label,
     number,
 )
-from colltool.render.dispatch import blocks, described
+from colltool.render.dispatch import blocks, description_line
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.lines import AxisWords, ChartDots, ChartLine, ChartPoint, line_chart
 from colltool.render.site.frame import (
@@ -110,7 +110,7 @@ def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink] = ME
     fabric = curves.fabric
     name = fabric.name
     body = f"<h1>{html(name)}</h1>\n"
-    body += paragraph(f"{described(fabric)}.", "lead")
+    body += paragraph(f"{description_line(fabric)}.", "lead")
     body += paragraph(_priced_as(fabric))
     body += section("expected", "What it should reach", _headline_parts(curves))
     body += section("machine", "How it is joined", _drawing_parts(fabric, yaml))

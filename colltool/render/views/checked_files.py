@@ -1,7 +1,7 @@
 """``fabric check``, ``job check`` and ``library check``: what was read from files without mistakes. Mistakes
 are errors, which no view shows.
 
-:func:`checked` makes the view of each. Their results have ``checks``, one for each file in the order given.
+:func:`view_of_checks` makes the view of each. Their results have ``checks``, one for each file in the order given.
 A check has the path ``file``, what was read in fields of its own, and ``warnings``: each says ``what`` is
 doubted, ``where`` (the key of the file) and ``why``.
 """
@@ -59,7 +59,7 @@ def _warnings(checks: Iterable[Any]) -> Iterator[dict[str, Any]]:
             yield WarningDocument.of(warning, file=check.file)
 
 
-def checked(
+def view_of_checks(
     noun: str,
     values: Callable[[Any], Iterable[str]],
     document: type[Document] = CheckDocument,

@@ -49,7 +49,7 @@ from colltool.render.blocks import (
 from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.estimates import ModelDocument, library_in_title, readings_block
 from colltool.render.first_screen import height, lists_that_fit, rows_that_fit
 from colltool.render.fitted_words import offer_sentence
 from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
@@ -227,7 +227,7 @@ def _notes(result: Comparison) -> Iterator[str]:
             points = ""
             if len(not_run) < len(result.lines):
                 points = f"{len(not_run)} of {counted(len(result.lines), 'row')}, "
-            yield f"{column.name}: {points}{running(result.libraries[index], leads=False)}"
+            yield f"{column.name}: {points}{library_in_title(result.libraries[index], leads=False)}"
         for note in extrapolated_notes([line.cells[index] for line in result.lines]):
             yield f"{column.name}: {note}"
 

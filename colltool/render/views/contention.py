@@ -4,8 +4,9 @@
 Read from :data:`VIEWS`: :func:`_blocks` and :func:`_eta_blocks` are the two screens.
 
 Groups of ranks communicate at once, in a ``layout``. A group's ``slowdown`` is its time over that without
-contention, packed as tightly as can be; ``interference`` is its time over that alone in the same places. Loads are bytes, or multiples of M where no
-size was given (``unit``); ``hottest`` are links by load over capacity, the most first.
+contention, packed as tightly as can be; ``interference`` is its time over that alone in the same places. Loads are
+bytes, or multiples of M where no size was given (``unit``); ``hottest`` are links by load over capacity, the most
+first.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ from colltool.render.blocks import (
     Lines,
     Table,
     columns_at,
-    gathered,
     label,
     later,
+    names_by_text,
     number,
 )
 from colltool.render.dispatch import View, context, fabric_of, group_columns
@@ -243,7 +243,7 @@ def _never_crossing(result: Crossover) -> Iterator[Block]:
         if winner is not None:
             loser = pair.b_name if winner == pair.a else pair.a_name
             claim_and_loser.append((f"{pair.named(winner)} is faster {sizes} than", loser))
-    for claim, losers in gathered(claim_and_loser).items():
+    for claim, losers in names_by_text(claim_and_loser).items():
         line = Lines(f"{claim} {', '.join(losers)}", ())
         yield line if _EVERYWHERE in claim else later(line)
 
@@ -353,7 +353,7 @@ def crossover_title(result: Crossover) -> str:
     """``all-reduce on nvl72, 72 ranks, NCCL, with contention``."""
     parts = [f"{result.primitive.label} on {fabric_of(result)}", result.group.label]
     if result.library:
-        parts.append(estimates.running(result.library, leads=result.library_leads))
+        parts.append(estimates.library_in_title(result.library, leads=result.library_leads))
     return ", ".join((*parts, estimates.CONTENTION[result.mode]))
 
 

@@ -35,7 +35,7 @@ from colltool.diagnosis.sentences import statement
 from colltool.logs.stated import StatedLine
 from colltool.render.blocks import span_text
 from colltool.render.dispatch import fabric_of
-from colltool.render.views.health import SeriesWords, together
+from colltool.render.views.health import SeriesWords, names_on_ranks
 
 _UNEXPLAINED = (
     "No known cause explains it: calibrate a healthy machine of this kind and compare with its"
@@ -143,7 +143,7 @@ def reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
     names = list(dict.fromkeys(map(_series_words(result).name, series)))
     subject = f"{len(names)} measurements"
     if len(names) <= _MOST_NAMED:
-        subject = together(names)
+        subject = names_on_ranks(names)
     verb = "reaches" if len(names) == 1 else "reach"
     if finding.size == "small":
         subject = f"small messages of {subject}"

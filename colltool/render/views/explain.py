@@ -48,7 +48,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, context, fabric_of, group_columns, one_line, set_text
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.intervals import within
+from colltool.render.intervals import interval_and_reason
 from colltool.render.row_document import RowDocument
 from colltool.render.shared_documents import (
     GroupDocument,
@@ -125,7 +125,7 @@ def _priced_blocks(
     mode = estimates.CONTENTION[result.mode]
     question = f"{_on_fabric_text(result)}, {_group(result)}, {size} per rank, {mode}"
     collective = sentence(entry.primitive.label)
-    interval = within(row)
+    interval = interval_and_reason(row)
     in_brackets = f" ({interval})" if interval else ""
     yield Headline(f"{row.name}: {_time_and_bound(row, in_brackets)}. {collective} {question}.")
     # lines of the formula, then that of its paper; the rest is for --all

@@ -18,7 +18,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricsChecked
 from colltool.fabric.topology import capabilities_of
-from colltool.render.views.checked_files import checked
+from colltool.render.views.checked_files import view_of_checks
 from colltool.render.views.fabric_bill import prices_text
 from colltool.render.views.fabric_parts import library_text, part_lines
 
@@ -100,4 +100,4 @@ def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys((show(values[0]), show(values[-1]))))
 
 
-VIEWS = {FabricsChecked: checked("fabric", _values)}
+VIEWS = {FabricsChecked: view_of_checks("fabric", _values)}

@@ -19,7 +19,7 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.render.dispatch import described, on_fabric
+from colltool.render.dispatch import description_line, on_fabric
 from colltool.render.views.fabric_parts import (
     alpha_text,
     in_network_text,
@@ -260,4 +260,4 @@ def fabric_title(fabric: Fabric) -> str:
     if not fabric.description:
         return name
     mark = ";" if fabric.overrides else ":"
-    return f"{name}{mark} {described(fabric)}"
+    return f"{name}{mark} {description_line(fabric)}"

@@ -86,7 +86,7 @@ class SeriesWords(NamedTuple):
         if len(judged) == 1 or others:
             return and_text([self.outcome(health) for health in judged])
         names = [self.name(health) for health in judged]
-        return f"{together(names)} {_PLURAL_VERBS[verb]} {rest}"
+        return f"{names_on_ranks(names)} {_PLURAL_VERBS[verb]} {rest}"
 
     def largest(self, health: SeriesHealth) -> str:
         """The busbw at the largest size, and what it should be."""
@@ -119,7 +119,7 @@ def _distinction(
     return text
 
 
-def together(names: Sequence[SeriesName]) -> str:
+def names_on_ranks(names: Sequence[SeriesName]) -> str:
     """``all-reduce and all-gather on 8 H100``: ranks that all have are said once."""
     if len({name.ranks for name in names}) > 1:
         return and_text(list(map(str, names)))

@@ -24,7 +24,7 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, colum
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
-from colltool.render.views.checked_files import checked
+from colltool.render.views.checked_files import view_of_checks
 from colltool.render.views.job_words import (
     billions,
     layout_text,
@@ -355,5 +355,5 @@ def _job_values(check: CheckedJob) -> Iterator[str]:
 VIEWS = {
     JobShown: View("job-show", _blocks, JobShowDocument.of, _table, _answer),
     JobList: View("job-list", _list_blocks, JobListDocument.of, _list_table, _list_summary),
-    JobsChecked: checked("job", _job_values),
+    JobsChecked: view_of_checks("job", _job_values),
 }

@@ -32,9 +32,9 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
-    gathered,
     label,
     lines_by_names,
+    names_by_text,
     number,
     span_text,
 )
@@ -175,7 +175,7 @@ def _fastest_text(result: Ladder) -> str:
                 question += f" of {title_size(float(rung.realistic.bytes))}"
             wins.append((f"{rung.algorithm} on {rung.fabric}", question))
     # those who win most come first; each primitive and size has a winner, so there is one
-    winners = sorted(gathered(wins).items(), key=lambda winner: -len(winner[1]))
+    winners = sorted(names_by_text(wins).items(), key=lambda winner: -len(winner[1]))
     (first, won_by_first), *others = winners
     questions = ", ".join(won_by_first)
     if len(won_by_first) > _MOST_NAMED:

@@ -42,7 +42,7 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived
 from colltool.render.shared_documents import FabricDocument
-from colltool.render.views.checked_files import CheckDocument, checked
+from colltool.render.views.checked_files import CheckDocument, view_of_checks
 
 _MOST_LIBRARIES = 16  # rows without --all, which fit a screen
 _MOST_OPERATIONS = 4  # that a row of the list names
@@ -298,7 +298,7 @@ class LibraryDiffDocument(FabricDocument):
 
 
 VIEWS = {
-    LibraryChecks: checked("library", _check_values, LibraryCheckDocument, _list_table),
+    LibraryChecks: view_of_checks("library", _check_values, LibraryCheckDocument, _list_table),
     LibraryList: View(
         "library-list", _list_blocks, LibrariesDocument.of, _list_table, _list_summary
     ),

@@ -21,8 +21,8 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import Gain, Price
 from colltool.libraries.nccl.names import ALGORITHM_NAMES, algorithms_of
 from colltool.render import estimates
-from colltool.render.blocks import gathered
-from colltool.render.intervals import may_be_as_fast, within
+from colltool.render.blocks import names_by_text
+from colltool.render.intervals import interval_and_reason, may_be_as_fast
 
 _MOST_GAINS = 2  # that the answer names
 _FELT_GAIN = 0.01  # share of the total below which nobody notices a gain
@@ -46,7 +46,7 @@ def price_answer(
     if price.shows_pick and is_best:
         name += f" ({library}'s pick)"
     time = format_time(total_s)
-    interval = within(row)
+    interval = interval_and_reason(row)
     if interval:
         time += f" ({interval})"
     busbw = format_rate(float(row.busbw_Bps))
@@ -218,7 +218,7 @@ def _is_fixed_latency(row: AlgorithmEstimate, gains: Sequence[Gain]) -> bool:
 
 def names_at_sizes(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """``Tree at 1MB, 4MB`` for each name, of (name, size) pairs in order."""
-    return [f"{name} at {_sizes_text(sizes)}" for name, sizes in gathered(pairs).items()]
+    return [f"{name} at {_sizes_text(sizes)}" for name, sizes in names_by_text(pairs).items()]
 
 
 def _sizes_text(sizes: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from colltool.estimate.results import Breakdown
 from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.properties import FabricFacts
 from colltool.fabric.results import FabricShown
-from colltool.render.blocks import Columns, Table, gathered, label, number
+from colltool.render.blocks import Columns, Table, label, names_by_text, number
 from colltool.render.documents import Document
 from colltool.render.views.report_reference import reference_line
 from colltool.training.plan import Plan
@@ -209,7 +209,7 @@ def cost_sentences(report: Report) -> Iterator[str]:
             notes = "; ".join(row.bill.notes) if row.bill else ""
             reason = notes or f"add {_price_argument('switch=20000')}"
             without_network.append((reason, row.title))
-    for reason, titles in gathered(without_network).items():
+    for reason, titles in names_by_text(without_network).items():
         yield f"The network is not in the cost of {', '.join(titles)}: {reason}."
 
 

@@ -17,8 +17,8 @@ from colltool.base.formatting import format_time, percent, sentence
 from colltool.estimate.results import Breakdown
 from colltool.fabric.properties import basis_of
 from colltool.render.assumption_differences import basis_sentences
-from colltool.render.blocks import gathered
-from colltool.render.intervals import within
+from colltool.render.blocks import names_by_text
+from colltool.render.intervals import interval_and_reason
 from colltool.render.views.report_steps import titled_plans
 
 _SAFE = 0.01  # a choice of algorithm that loses less than this share is safe
@@ -44,14 +44,14 @@ def _errors(report: Report) -> Iterator[str]:
     for breakdown in report.results_of(Breakdown):
         price = breakdown.price
         if price.best.interval is not None:
-            intervals.append((within(price.best), price.primitive.label))
-    for interval, primitives in gathered(intervals).items():
+            intervals.append((interval_and_reason(price.best), price.primitive.label))
+    for interval, primitives in names_by_text(intervals).items():
         yield f"{sentence(', '.join(primitives))}: {_interval_in_words(interval)}."
 
 
 def _interval_in_words(interval: str) -> str:
     """``within -34% and +51% (no measurement beyond 192 ranks)``, or ``between 0.7 and 3.2 times the
-    price``: from what :func:`within` writes, ``-34% to +51%: no measurement beyond 192 ranks`` and
+    price``: from what :func:`interval_and_reason` writes, ``-34% to +51%: no measurement beyond 192 ranks`` and
     ``0.7 to 3.2 times that``."""
     ends, _, reason = interval.partition(": ")
     text = ends
@@ -70,7 +70,7 @@ def _sources(report: Report) -> Iterator[str]:
     bases = []
     for fabric, title in zip(report.fabrics, report.titles, strict=True):
         bases.append((basis_text(basis_of(fabric)), title))
-    for basis, titles in gathered(bases).items():
+    for basis, titles in names_by_text(bases).items():
         yield f"{', '.join(titles)}: {basis}."
     for assumptions in report.results_of(Assumptions):
         unsourced = sum(not entry.source for entry in assumptions.stated)

@@ -31,7 +31,7 @@ from colltool.fabric.ranges import ParameterRange
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, fabric_of, listed
 from colltool.render.documents import Document, derived, or_null
-from colltool.render.estimates import CONTENTION, ModelDocument, readings_block, running
+from colltool.render.estimates import CONTENTION, ModelDocument, library_in_title, readings_block
 from colltool.render.shared_documents import (
     GroupDocument,
     OnFabricDocument,
@@ -236,7 +236,7 @@ def sensitivity_title(result: Sensitivity) -> str:
         f"{title_size(result.bytes)} per rank",
     ]
     if result.library:
-        parts.append(running(result.library, leads=result.library_leads))
+        parts.append(library_in_title(result.library, leads=result.library_leads))
     parts.append(CONTENTION[ideal_or_realistic(result)])
     return ", ".join(parts)
 

@@ -46,8 +46,8 @@ from colltool.render.views.sweep_words import (
     axis_values,
     pivot_title,
     settings_in_words,
-    shown,
     sweep_title,
+    value_text,
 )
 
 _MOST_CHANGES = 12  # changes of the algorithm; JSON has them all
@@ -70,7 +70,7 @@ def _axis_column(index: int, axis: SweepAxis) -> Column[Cell]:
         return _exact(axis.key, cell.at[index])
 
     column = number if axis.key in ("ranks", "bytes") else label
-    show = partial(shown, axis.key)
+    show = partial(value_text, axis.key)
     hidden = len(axis.values) == 1
     return column(axis.key, axis_title(axis.key), show, get=value, hidden=hidden)
 
@@ -193,7 +193,7 @@ def _change_text(change: WinnerChange, names: dict[str | None, str]) -> str:
     # where the library has one name for two schedules, ours distinguish them
     if names[change.before] == names[change.after]:
         winners = f"{change.before}, then {change.after}"
-    values = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
+    values = f"{value_text(change.axis, change.last)} to {value_text(change.axis, change.first)}"
     place = f"{axis_title(change.axis)} {values}"
     if change.at:
         place += f" at {settings_in_words(change.at)}"
@@ -260,10 +260,10 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     pivot_value = _PIVOT_VALUES[pivot.value]
     down = axis_values(result, pivot.rows)
     columns: list[Column[_PivotRow]] = [
-        label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), path="value")
+        label(pivot.rows, axis_title(pivot.rows), partial(value_text, pivot.rows), path="value")
     ]
     for index, value in enumerate(axis_values(result, pivot.cols)):
-        title = shown(pivot.cols, value)
+        title = value_text(pivot.cols, value)
         value_at = partial(_PivotRow.get, index=index, attribute=pivot_value.attribute)
         columns.append(pivot_value.column(title, title, pivot_value.show, get=value_at))
     tables = []

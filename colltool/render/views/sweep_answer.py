@@ -15,10 +15,10 @@ from colltool.analysis.cells import Cell
 from colltool.analysis.sweep import Sweep, is_surely_beaten
 from colltool.base.formatting import counted, format_factor, or_text, sentence
 from colltool.render.assumption_differences import layers_sentence
-from colltool.render.estimates import running
+from colltool.render.estimates import library_in_title
 from colltool.render.fitted_words import fitted_sentences
 from colltool.render.views.compare import cell_intervals
-from colltool.render.views.sweep_words import axis_values, question, shown, value_in_words
+from colltool.render.views.sweep_words import axis_values, question, value_in_words, value_text
 
 _MOST_NAMES = 3  # algorithms that a sentence names
 # the index of the size in a cell's values: the axes of GRID_AXES stand first in every sweep
@@ -48,14 +48,14 @@ def _what_runs(result: Sweep) -> str:
         # of several fabrics the first may have none
         library = "the library"
         if result.library:
-            library = running(result.library, leads=True)
+            library = library_in_title(result.library, leads=True)
         runs = f"{library} runs"
     small, large = _size_classes(result)
     names = _names_at(result, small)
     if not large:
         return f"{runs} {names}"
-    largest = shown("bytes", small[-1])
-    next_size = shown("bytes", large[0])
+    largest = value_text("bytes", small[-1])
+    next_size = value_text("bytes", large[0])
     names_of_large = _names_at(result, large)
     return f"{runs} {names} up to {largest}, {names_of_large} from {next_size}"
 
@@ -164,4 +164,4 @@ def _none_implemented(result: Sweep) -> str:
     """Say that the library runs none of the algorithms. Empty where it runs some."""
     if not result.library or any(cell.selectable for cell in result.priced):
         return ""
-    return sentence(running(result.library, leads=False))
+    return sentence(library_in_title(result.library, leads=False))

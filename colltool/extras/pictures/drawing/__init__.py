@@ -16,7 +16,7 @@ from colltool.extras.pictures.drawing.lattice import zoom
 from colltool.extras.pictures.drawing.svg import DARK, LIGHT, Area, Canvas, TextColumn, rules
 from colltool.extras.pictures.drawing.tiers import DRAWN
 from colltool.fabric.model import Fabric
-from colltool.render.dispatch import described, on_fabric
+from colltool.render.dispatch import description_line, on_fabric
 from colltool.render.views.fabric_diagram import (
     TierDiagram,
     alternative_text,
@@ -95,7 +95,7 @@ def _head(canvas: Canvas, fabric: Fabric) -> float:
         ranks += f", launch overhead {format_time(fabric.launch_overhead)}"
     texts.write(ranks)
     if fabric.description:
-        texts.write(described(fabric), tone="ct-soft", most=4)
+        texts.write(description_line(fabric), tone="ct-soft", most=4)
     # a card begins _BETWEEN below what is above it; the first one 12 pixels below these texts
     return texts.bottom + 12 - _BETWEEN
 

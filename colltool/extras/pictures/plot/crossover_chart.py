@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.formatting import format_bytes, title_size
 from colltool.estimate.results import AlgorithmPair, Crossover
-from colltool.extras.pictures.plot.look import DARK_TEXT, colour_of, letter, letters, text_in
+from colltool.extras.pictures.plot.look import (
+    DARK_TEXT,
+    colour_of,
+    letter,
+    letters_that_fit,
+    text_in,
+)
 from colltool.extras.pictures.plot.panels import NAMES_WIDE, Chart, Panel, lettered_keys
 from colltool.extras.pictures.plot.ticks import log_scale, name_rows
 from colltool.render.views.crossover import crossover_title, library_title
@@ -127,7 +133,7 @@ def _draw_ribbons(
             start = max(stretch.from_bytes, low)
             end = min(stretch.to_bytes or high, high)
             if start < end:
-                most_letters = letters(inches_per_e * log(end / start))
+                most_letters = letters_that_fit(inches_per_e * log(end / start))
                 number = names.index(stretch.name)
                 _draw_stretch(
                     axes,

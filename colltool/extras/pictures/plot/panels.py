@@ -13,7 +13,7 @@ from colltool.extras.pictures.plot.look import (
     colour_of,
     hatch_of,
     letter,
-    letters,
+    letters_that_fit,
     text_in,
     wrapped,
 )
@@ -77,7 +77,9 @@ class Chart(NamedTuple):
     points: float = 11.0  # font size of the title
 
 
-def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any) -> Chart:
+def chart_of_tables(
+    title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any
+) -> Chart:
     """Make a chart of as many panels as it may have, each for a table of a result. If that leaves some out, its
     title says so. ``more``: further fields of :class:`Chart`."""
     most_panels = _MOST_PANELS_PAGED if paged else _MOST_PANELS
@@ -87,7 +89,7 @@ def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: 
 
 
 def columns_of(panels: int, paged: bool) -> int:
-    """Columns in which :func:`several` puts this many panels."""
+    """Columns in which :func:`chart_of_tables` puts this many panels."""
     return 1 if paged else min(2, panels)
 
 
@@ -132,7 +134,7 @@ def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
     # 0.8 inches, or 9 letters, are for what stands before a label
     labels = [wrapped(label, width - 0.8) for label in handles]
     longest = max(map(len, "\n".join(labels).splitlines()))
-    columns = max(1, min(len(labels), letters(width) // (longest + 9)))
+    columns = max(1, min(len(labels), letters_that_fit(width) // (longest + 9)))
     figure.legend(
         list(handles.values()), labels, loc="outside lower center", ncols=columns, handlelength=3.2
     )
@@ -217,7 +219,7 @@ def _draw_bars(
     room = (1 - NAMES_WIDE) * inches - 0.2
     # The axis goes on past the longest bar, so that the text behind it is not cut off: where 10 of 40
     # letters are the text's, the longest bar has 0.7 of the axis.
-    axis_stop = end / max(0.35, 1 - (end_letters + 2) / letters(room))
+    axis_stop = end / max(0.35, 1 - (end_letters + 2) / letters_that_fit(room))
     for row, bar in enumerate(bars):
         stop = _draw_pieces(axes, row, bar.pieces, end, room / axis_stop)
         if bar.mark is not None:
@@ -249,7 +251,7 @@ def _draw_pieces(
             **_area_style(piece.colour, piece.hatch),
         )
         # the whole text, just its first word, or nothing
-        most_letters = letters(abs(shown) * inches_per_unit) - 1
+        most_letters = letters_that_fit(abs(shown) * inches_per_unit) - 1
         texts = filter(None, (piece.text, piece.text.partition(" ")[0]))
         # text on a hatch has a plain background
         box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None

@@ -27,7 +27,7 @@ from colltool.extras.pictures.plot.curves import (
     SeriesCurve,
     SizePanel,
 )
-from colltool.extras.pictures.plot.look import INK, LINE, PAPER, SOFT, Pen, letters, pen_of
+from colltool.extras.pictures.plot.look import INK, LINE, PAPER, SOFT, Pen, letters_that_fit, pen_of
 from colltool.extras.pictures.plot.panels import Panel
 from colltool.extras.pictures.plot.ticks import decade_ticks, first_of_three
 
@@ -136,7 +136,7 @@ def _strip_below(main: Axes) -> Axes:
 
 def _write_titles(main: Axes, panel: SizePanel, inches: float) -> None:
     """Write the title in bold, and below it the subtitle, each cut to a line."""
-    most_letters = letters(inches) - 12  # without the labels of the axis
+    most_letters = letters_that_fit(inches) - 12  # without the labels of the axis
     title = shorten(panel.title, most_letters, placeholder=" ...")
     main.set_title(f"{title}\n", loc="left", fontweight="bold")
     # letters that are not bold are a tenth narrower

@@ -35,17 +35,17 @@ from colltool.extras.pictures.plot.panels import (
     PAGED,
     Chart,
     Panel,
+    chart_of_tables,
     columns_of,
     lettered_keys,
-    several,
 )
-from colltool.extras.pictures.plot.ticks import apart, slant, thinned
+from colltool.extras.pictures.plot.ticks import indices_with_room, slant, thinned
 from colltool.render.views.sweep_words import (
     axis_title,
     axis_values,
     pivot_title,
-    shown,
     sweep_title,
+    value_text,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     title = sweep_title(result)
     alt = f"Map of the fastest schedule, {axes_text}: {title}. Of {len(result.cells)} cells {wins}."
     keys = lettered_keys(names)
-    return several(f"fastest: {title}", alt, panels, paged, keys=keys, inches=width)
+    return chart_of_tables(f"fastest: {title}", alt, panels, paged, keys=keys, inches=width)
 
 
 def _pivot(result: Sweep) -> Pivot:
@@ -177,7 +177,7 @@ def _tick_labels(result: Sweep, axis: str) -> list[str]:
     values = axis_values(result, axis)
     if axis == "bytes":
         return list(map(size_text, map(float, values)))
-    return [shown(axis, value) for value in values]
+    return [value_text(axis, value) for value in values]
 
 
 def lines_chart(result: Sweep, paged: bool) -> Chart:
@@ -201,7 +201,7 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
     title = sweep_title(result)
     alt += f": {title}. {_range_text(result)}; fastest: "
     alt += ", ".join(list(dict.fromkeys(_fastest_of_cells(result)))[:_MOST_NAMED])
-    return several(f"busbw of the fastest: {title}", f"{alt}.", panels, paged)
+    return chart_of_tables(f"busbw of the fastest: {title}", f"{alt}.", panels, paged)
 
 
 def _range_text(result: Sweep) -> str:
@@ -238,7 +238,7 @@ def _draw_lines(
     for pen, row in enumerate(_drawn_rows(cells)):
         # NaN leaves a gap where nothing can be priced
         rates = [cell.busbw_Bps or nan for cell in cells[row]]
-        name = f"{axis_title(pivot.rows)} {shown(pivot.rows, row_values[row])}"
+        name = f"{axis_title(pivot.rows)} {value_text(pivot.rows, row_values[row])}"
         pen_line(axes, places, rates, pen, name if len(row_values) > 1 else None)
         for place, rate in _change_points(places, cells[row]):
             axes.plot([place], [rate], color=pen_of(pen).colour, zorder=4, **_HOLLOW)
@@ -275,9 +275,9 @@ def _relabel(
     """Label an axis that is not message size, with as many of its values as have room."""
     # a log axis needs two places or more, all different
     logs = axis == "ranks" and len(set(places)) == len(values) > 1
-    indices = apart(places, inches, logs=logs)
+    indices = indices_with_room(places, inches, logs=logs)
     axes.set_xscale("log" if logs else "linear")
-    names = [shown(axis, values[index]) for index in indices]
+    names = [value_text(axis, values[index]) for index in indices]
     axes.set_xticks([places[index] for index in indices], names, rotation=slant(indices, 5))
     axes.set_xticks([], minor=True)
     axes.set_xlabel(axis_title(axis))
