@@ -99,8 +99,8 @@ def in_parts(plan: ExecutionPlan) -> ExecutionPlan:
     for rank, ops in plan.blocks:
         scaled = []
         for op in ops:
-            sources = tuple(_scaled(place, plan.parts) for place in op.sources)
-            targets = tuple(_scaled(place, plan.parts) for place in op.targets)
+            sources = tuple(_place_in_parts(place, plan.parts) for place in op.sources)
+            targets = tuple(_place_in_parts(place, plan.parts) for place in op.targets)
             moves += sum(int(place.chunks) for place in (*sources, *targets))
             if moves > MOST_MOVES:
                 raise too_long(plan.file)
@@ -110,7 +110,7 @@ def in_parts(plan: ExecutionPlan) -> ExecutionPlan:
     return plan._replace(sizes=sizes, blocks=blocks)
 
 
-def _scaled(place: PlanPlace, parts: int) -> PlanPlace:
+def _place_in_parts(place: PlanPlace, parts: int) -> PlanPlace:
     """A place in parts of chunks, of which it is a whole number."""
     first = int(place.first * parts)
     return PlanPlace(place.rank, place.buffer, first, int(place.chunks * parts))

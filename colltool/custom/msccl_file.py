@@ -93,7 +93,7 @@ class Algo(NamedTuple):
     blocks: list[Block]
     file: str
 
-    def error(self, what: str, line: int, fix: str = "") -> ColltoolError:
+    def error_at_line(self, what: str, line: int, fix: str = "") -> ColltoolError:
         """The error to raise about a line of the file."""
         return ColltoolError(what, where=f"{self.file}:{line}", fix=fix)
 

@@ -41,7 +41,7 @@ def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
     primitive = primitive_named(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
     if primitive is None:
         what = f"the collective '{clipped(algo.collective)}' promises nothing that can be checked"
-        raise algo.error(
+        raise algo.error_at_line(
             what, 1, "allreduce, allgather, reduce_scatter, alltoall, broadcast or reduce"
         )
     try:
@@ -116,7 +116,7 @@ class _MscclRun(Threadblocks):
             for verb, peer in (("sends to", block.send), ("receives from", block.recv)):
                 if peer >= self.postcondition.ranks or peer == block.gpu:
                     what = f"tb {block.id} of gpu {block.gpu} {verb} gpu {peer}"
-                    raise self.algo.error(what, line)
+                    raise self.algo.error_at_line(what, line)
             if block.send >= 0:
                 if block.send_connection in senders:
                     raise self._occupied_connection(block, f"to gpu {block.send}", line)
@@ -129,7 +129,7 @@ class _MscclRun(Threadblocks):
     def _occupied_connection(self, block: Block, direction: str, line: int) -> ColltoolError:
         """The error for a connection that another threadblock has already."""
         what = f"two threadblocks of gpu {block.gpu} have channel {block.channel} {direction}"
-        return self.algo.error(what, line)
+        return self.algo.error_at_line(what, line)
 
     def execute(self, number: int) -> Event | None:
         """Execute the next step of a threadblock, or return what it has to wait for."""
@@ -143,7 +143,9 @@ class _MscclRun(Threadblocks):
         message = None
         if op.type in RECEIVES:
             if block.recv < 0:
-                raise self.algo.error(f"{block.label(step)}: its tb receives from nobody", op.line)
+                raise self.algo.error_at_line(
+                    f"{block.label(step)}: its tb receives from nobody", op.line
+                )
             messages = self.in_flight.get(block.recv_connection)
             if not messages:
                 return ("message", *block.recv_connection)
@@ -152,7 +154,7 @@ class _MscclRun(Threadblocks):
             self._execute(number, block, op, message)
         except ColltoolError as error:
             what = f"{block.label(step)}: {error.what}"
-            raise self.algo.error(what, op.line, error.fix) from error
+            raise self.algo.error_at_line(what, op.line, error.fix) from error
         self.ended[number].append(self.round[number])
         return None
 
@@ -165,7 +167,7 @@ class _MscclRun(Threadblocks):
         if after_number is None or not 0 <= after.step < self.steps[after_number]:
             dependency = f"waits for step {after.step} of tb {after.block}"
             what = f"{block.label(step)}: {dependency}, which is not there"
-            raise self.algo.error(what, block.ops[step].line)
+            raise self.algo.error_at_line(what, block.ops[step].line)
         if self.position[after_number] <= after.step:
             return "step", after_number, after.step
         self.not_before(number, self.ended[after_number][after.step])
@@ -245,10 +247,10 @@ class _MscclRun(Threadblocks):
                 f"{block.label(step)} waits for {missing} for ever: {len(stuck)} threadblocks are in"
                 " a deadlock"
             )
-            raise self.algo.error(what, op.line)
+            raise self.algo.error_at_line(what, op.line)
         for messages in self.in_flight.values():
             if messages:
                 sender = messages[0].sender
                 step = messages[0].step
                 what = f"{sender.label(step)} sends what gpu {sender.send} never receives"
-                raise self.algo.error(what, sender.ops[step].line)
+                raise self.algo.error_at_line(what, sender.ops[step].line)

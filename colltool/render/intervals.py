@@ -46,7 +46,7 @@ def within_words(low: float, high: float) -> str:
         low, high: the ends over the price, less 1: -0.34 and 0.51.
     """
     if 1 + high <= WIDE:
-        return f"{_signed(low)} to {_signed(high)}"
+        return f"{_signed_percent(low)} to {_signed_percent(high)}"
     factor = f"{1 + high:.0f}"
     # below ten times with two digits
     if high < 9:
@@ -57,7 +57,7 @@ def within_words(low: float, high: float) -> str:
     return f"{format_count(1 + low, 2)} to {factor} times that"
 
 
-def _signed(share: float) -> str:
+def _signed_percent(share: float) -> str:
     """``-34%``, ``+51%``, ``+0%``."""
     return f"{'+' if share >= 0 else '-'}{whole_percent(abs(share))}"
 

@@ -46,16 +46,16 @@ def playground(pyodide: Path) -> Iterator[tuple[str, bytes]]:
     """
     # first, so that a folder that lacks something is found before anything is written
     core = _core_wheel(pyodide)
-    yield "playground/index.html", _filled("index.html")
+    yield "playground/index.html", _page_file("index.html")
     files = {f"playground/pyodide/{part}": _read(pyodide / part) for part in _PYODIDE}
     files["playground/colltool.zip"] = _packages()
-    yield from _compiled(files, pyodide).items()
+    yield from _with_compiled_archives(files, pyodide).items()
     yield "playground/pydantic_core.whl", _read(core)
     for part in ("playground.css", "playground.js", "worker.mjs"):
-        yield f"playground/{part}", _filled(part)
+        yield f"playground/{part}", _page_file(part)
 
 
-def _filled(name: str) -> bytes:
+def _page_file(name: str) -> bytes:
     """A file of the page, with the version and the Python that writes it filled in."""
     text = _read(_PAGE / name).decode().replace("VERSION", __version__)
     return text.replace("WRITTEN_BY", "{}.{}".format(*sys.version_info)).encode()
@@ -111,7 +111,7 @@ def _packages() -> bytes:
     return packed.getvalue()
 
 
-def _compiled(files: dict[str, bytes], pyodide: Path) -> dict[str, bytes]:
+def _with_compiled_archives(files: dict[str, bytes], pyodide: Path) -> dict[str, bytes]:
     """The files with the modules in their zip archives compiled, so that a page answers sooner; as they are
     where there is no Node, or one that does not run Pyodide."""
     node = shutil.which("node")

@@ -46,9 +46,9 @@ def infragraph(fabric: Fabric) -> str:
     for tier in outer:
         ports = inner.endpoints * nodes
         if capabilities_of(tier).joined_by == "switches":
-            _add_switched(infrastructure, tier, ports, nodes)
+            _add_switched_tier(infrastructure, tier, ports, nodes)
         else:
-            _add_linked(infrastructure, tier, ports, nodes)
+            _add_linked_tier(infrastructure, tier, ports, nodes)
         nodes *= tier.endpoints
     document = {
         "name": fabric.name,
@@ -152,8 +152,8 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
             parts.append(_component(switch, "switch", switches))
         names = _LinkNames(tier)
         for bundle in link_bundles(tier):
-            a = _sliced(*_place(bundle.near, tier, "xpu"))
-            b = _sliced(*_place(bundle.far, tier, "xpu"))
+            a = _slice_text(*_place(bundle.near, tier, "xpu"))
+            b = _slice_text(*_place(bundle.far, tier, "xpu"))
             _append_edge(edges, _edge(a, b, names.name_of(bundle), _scheme(bundle)), tier)
         links += names.links
     for outer in fabric.tiers[1:]:
@@ -196,7 +196,7 @@ def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
     return f"{tier.name}_switch", range(nodes.start - endpoints, nodes.stop - endpoints, nodes.step)
 
 
-def _sliced(name: str, indices: range) -> str:
+def _slice_text(name: str, indices: range) -> str:
     """``node[3]`` or ``node[0:8:2]``."""
     if len(indices) == 1:
         return f"{name}[{indices.start}]"
@@ -221,7 +221,7 @@ def _append_edge(edges: list[Data], edge: Data, tier: Tier) -> None:
     edges.append(edge)
 
 
-def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+def _add_linked_tier(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a tier that is no star or Clos; each of its endpoints is ``nodes`` nodes with together
     ``ports`` NICs on it.
 
@@ -249,7 +249,7 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
             of_domain = endpoints * nodes
         start = domain * of_domain + indices.start * instances_each
         end = domain * of_domain + indices.stop * instances_each
-        return _sliced(name, range(start, end, indices.step))
+        return _slice_text(name, range(start, end, indices.step))
 
     most_ports = 1
     for domain, bundle in product(range(domains), link_bundles(tier)):
@@ -293,7 +293,7 @@ class _LevelMembers(NamedTuple):
     ports: int = 1
 
 
-def _add_switched(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+def _add_switched_tier(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a star or Clos, once for each of its domains; each of its endpoints is ``nodes`` nodes
     with together ``ports`` NICs on it."""
     # levels of switches, lowest first; ``group``: endpoints below one switch of the level

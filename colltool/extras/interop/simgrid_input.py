@@ -33,7 +33,7 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     """
     import numpy as np
 
-    steps = list(_limited(run.steps(size)))
+    steps = list(_limited_steps(run.steps(size)))
     pairs = set()
     for step in steps:
         pairs |= {(message.src, message.dst) for message in step}
@@ -42,12 +42,12 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     positions = tuple(span.position for span in placed.spans)
     # every η at 1: the links at their full rates, as the schedule is executed
     link_model = link_network(positions, placed.ranks, ideal=True, uneven=placed.domains)
-    routes, links = _routed(link_model, ends[:, 0], ends[:, 1])
+    routes, links = _routes_and_links(link_model, ends[:, 0], ends[:, 1])
     rates = [_rate_Bps(link_model.network.tiers[link.tier], link) for link in links]
     return json.dumps({"links": rates, "routes": routes, "steps": steps})
 
 
-def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
+def _limited_steps(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
     """Pass the steps on; raise ColltoolError at the one that exceeds :data:`MOST_SIMULATED`."""
     remaining = MOST_SIMULATED
     for step in steps:
@@ -66,7 +66,7 @@ class _RouteLink(NamedTuple):
     place: int  # in the class
 
 
-def _routed(
+def _routes_and_links(
     link_model: LinkNetwork, src: Indices, dst: Indices
 ) -> tuple[list[Route], Sequence[_RouteLink]]:
     """The route of each pair, and the links that routes name by their places in this sequence;

@@ -169,7 +169,7 @@ def _split(net: _Net) -> list[list[_Portion]]:
         if load_s.max() <= bound * (1 + _GAP):
             break
         for portions, busy_s in zip(split, others, strict=True):
-            load_s = _moved(portions, _Portion(0.0, first_arcs, busy_s), load_s, sharpness)
+            load_s = _move_portion(portions, _Portion(0.0, first_arcs, busy_s), load_s, sharpness)
         # The cost at these prices is near the least, within what a change of sharpness makes: go on with
         # sharper ones, which fall off faster from the busiest link.
         if 1 - least_cost / float(price @ load_s) < 2 / sharpness:
@@ -183,7 +183,9 @@ def _prices(load_s: Floats, sharpness: float) -> Floats:
     return prices
 
 
-def _moved(portions: list[_Portion], new: _Portion, load_s: Floats, sharpness: float) -> Floats:
+def _move_portion(
+    portions: list[_Portion], new: _Portion, load_s: Floats, sharpness: float
+) -> Floats:
     """Move some of a rank's dearest portion to its cheapest, one of the old ones or ``new``.
 
     Returns:

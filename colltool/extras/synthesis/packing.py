@@ -3,7 +3,7 @@ or broadcast can reach there: :func:`forest_of`.
 
 Edmonds: trees from given roots, which use each link no more than it carries, exist if and only if
 every set of ranks can send out what its roots owe the other ranks. So the best rate follows from cuts
-alone (:func:`_best_rate`), and the trees can be built one link at a time (:func:`_packed`). Switches
+alone (:func:`_best_rate`), and the trees can be built one link at a time (:func:`_packed_batches`). Switches
 are removed before (``splitting``), and come back as nodes of the trees.
 
 Nodes are numbers, ranks before switches. ``Capacities`` are whole numbers by node and next node: rates in
@@ -98,14 +98,14 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = Fal
     order = list(links)
     if not numbered:
         order = canonical_order(links, [_kind(node, ranks, roots) for node in links])
-        links, roots = _renumbered(links, roots, order)
+        links, roots = _renumbered_links(links, roots, order)
     rate = _best_rate(links, ranks, roots)
     tree_links, trees_per_root = _links_in_trees(links, rate)
     rank_links, ways = split_off(tree_links, ranks, roots, trees_per_root)
     # the nodes of trees after the ranks: a switch, or another passage of one
     copies = SwitchCopies(ranks)
     trees = []
-    for batch in _packed(rank_links, roots, trees_per_root):
+    for batch in _packed_batches(rank_links, roots, trees_per_root):
         for count, link_ways in by_ways(batch.links, batch.trees, ways):
             trees.append(Tree(batch.root, Fraction(count, trees_per_root), copies.hops(link_ways)))
     switches = tuple(switch for switch, _ in copies)
@@ -118,7 +118,7 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = Fal
             # the more trees a link carries, the smaller the part of its time that each takes
             link_use[a, b] = {(src, dst): 1 / tree_links[src][dst]}
     fill = fill_of(trees, link_use)
-    renamed = tuple(_renamed(tree, order, ranks) for tree in trees)
+    renamed = tuple(_tree_by_own_numbers(tree, order, ranks) for tree in trees)
     return Forest(
         float(rate) * unit_Bps, renamed, fill, tuple(order[switch] for switch in switches)
     )
@@ -158,7 +158,7 @@ def _kind(node: int, ranks: int, roots: Collection[int]) -> int:
     return 1 if node < ranks else 2
 
 
-def _renumbered(
+def _renumbered_links(
     links: Capacities, roots: Sequence[int], order: Sequence[int]
 ) -> tuple[Capacities, tuple[int, ...]]:
     """The links and roots under each node's place in an order."""
@@ -171,7 +171,7 @@ def _renumbered(
     return renumbered, tuple(sorted(place[root] for root in roots))
 
 
-def _renamed(tree: Tree, order: Sequence[int], ranks: int) -> Tree:
+def _tree_by_own_numbers(tree: Tree, order: Sequence[int], ranks: int) -> Tree:
     """The tree with ranks by their own numbers: ``order`` has at each place the node that was renumbered to
     it. Nodes for switches, from ``ranks`` on, stay."""
     own = {node: order[node] for node in range(ranks)}
@@ -279,7 +279,7 @@ class _Batch(NamedTuple):
     links: tuple[tuple[int, int], ...]  # parents first
 
 
-def _packed(links: Capacities, roots: Sequence[int], trees_per_root: int) -> list[_Batch]:
+def _packed_batches(links: Capacities, roots: Sequence[int], trees_per_root: int) -> list[_Batch]:
     """Grow trees link by link, such that all others can still be completed (Bérczi and Frank); ``links``
     are those between ranks, with the number of trees each carries."""
     unused = {rank: dict(neighbours) for rank, neighbours in links.items()}

@@ -122,7 +122,7 @@ def line_chart(
     lines = [line for line in lines if len(line.points) > 1]
     if not lines:
         return ""
-    names = [_clipped(line.name) for line in lines]
+    names = [_short_name(line.name) for line in lines]
     points: list[ChartPoint] = []
     for line in lines:
         points += line.points
@@ -182,7 +182,7 @@ def _dots_link(dots: ChartDots, across: ChartAxis, upright: ChartAxis) -> str:
     return f'<a href="{html(dots.url)}"><title>{html(dots.title)}</title>{drawn}</a>'
 
 
-def _clipped(name: str) -> str:
+def _short_name(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 

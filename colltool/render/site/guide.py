@@ -48,10 +48,10 @@ def body_of(markdown: str, up: str = "guides/") -> str:
     # a wide table scrolls by itself
     text = text.replace("<table>", '<div class="scroll" tabindex="0">\n<table>')
     text = text.replace("</table>", "</table>\n</div>")
-    return _HEADING.sub(_addressed, text)
+    return _HEADING.sub(_heading_with_address, text)
 
 
-def _addressed(heading: re.Match[str]) -> str:
+def _heading_with_address(heading: re.Match[str]) -> str:
     """A heading with an address, as GitHub gives it one: ``#what-a-price-counts``."""
     level, text = heading.groups()
     plain = _MARKUP.sub("", text)

@@ -344,7 +344,7 @@ class FittedDocument(Document, of=Fitted):
     set: dict[str, str] = derived(_overrides_of)
 
 
-def _fitted(column: CompareColumn) -> Any:
+def _growth(column: CompareColumn) -> Any:
     """How a column's fabric was grown, left out where it was not."""
     return column.fitted if column.fitted.overrides else LEFT_OUT
 
@@ -365,7 +365,7 @@ class ColumnDocument(Document, of=CompareColumn):
     name: str
     fabric: str
     set: dict[str, str] = derived(lambda column: dict(column.set))
-    fitted: FittedDocument | None = optional(_fitted)
+    fitted: FittedDocument | None = optional(_growth)
     fabric_assumed: list[str] = optional(lambda column: assumed_with(column.set))
     machine: MachineDocument | None = optional(lambda column: machine_of(column.set))
 

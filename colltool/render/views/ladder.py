@@ -253,7 +253,7 @@ def _unusual_model(result: Ladder) -> Any:
     return result.readings.echo() if result.readings.unlike(USUAL) else LEFT_OUT
 
 
-def _skipped(result: Ladder) -> Any:
+def _skipped_rungs(result: Ladder) -> Any:
     """What cannot run, and why; left out where all can."""
     skipped = tuple(Infeasible(rung.algorithm, localize(rung.reason)) for rung in result.skipped)
     return skipped or LEFT_OUT
@@ -267,7 +267,7 @@ class LadderDocument(Document):
     bytes: float = derived(whole_size)
     model: ModelDocument = optional(_unusual_model)
     rows: list[RungDocument] = derived(_rungs)
-    skipped: list[Infeasible] = optional(_skipped)
+    skipped: list[Infeasible] = optional(_skipped_rungs)
 
 
 VIEWS = {Ladder: View("ladder", _blocks, LadderDocument.of, _table, _summary)}

@@ -114,7 +114,7 @@ def table_header(table: LawTable) -> str:
         within=whole_percent(table.within),
         least=format_bytes(table.from_bytes),
         most=f"{table.to_bytes / 2**30:g} GiB",
-        not_covered="".join(_not_covered(table)),
+        not_covered="".join(_not_covered_lines(table)),
         names=",\n".join(f"  {constant}" for constant in names),
         pieces="\n".join(pieces),
         laws="\n".join(laws),
@@ -128,7 +128,7 @@ def _constant(law: Law) -> str:
     return f"COLLTOOL_{str(law.primitive).upper()}"
 
 
-def _not_covered(table: LawTable) -> Iterator[str]:
+def _not_covered_lines(table: LawTable) -> Iterator[str]:
     """Lines of the header's first comment."""
     for left_out in table.not_covered:
         reason = _in_comment(left_out.reason)

@@ -68,14 +68,14 @@ def _operations(row: LibraryRow) -> str:
     return ", ".join(row.operations)
 
 
-def _spelled(operation: str) -> str:
+def _operation_name(operation: str) -> str:
     """The name as people write it: ``all-reduce``."""
     return operation.replace("_", "-")
 
 
 def _first_operations(operations: str) -> str:
     """Operations, separated by commas, on a line of the list: of too many the first."""
-    names = _spelled(operations).split(", ")
+    names = _operation_name(operations).split(", ")
     if len(names) > _MOST_OPERATIONS:
         return f"{names[0]} and {len(names) - 1} more"
     return ", ".join(names)
@@ -140,7 +140,7 @@ def _check_values(check: CheckedLibrary) -> Iterator[str]:
     """Lines that echo a checked file: its kernels, GPUs and the size of its dispatch table."""
     row = check.row
     kernels = counted(check.kernels, "kernel")
-    yield f"{row.name}@{row.version}: {kernels} for {_spelled(_operations(row))}"
+    yield f"{row.name}@{row.version}: {kernels} for {_operation_name(_operations(row))}"
     if row.gpus:
         yield f"measured on {_gpus(row)}"
     if check.thresholds:
@@ -162,7 +162,7 @@ class LibraryCheckDocument(CheckDocument, LibrariesDocument):
 
 _KERNEL: Columns[KernelRow] = (
     label("kernel"),
-    label("operation", "for", _spelled),
+    label("operation", "for", _operation_name),
     label("gpus", "GPU", get=_gpus),
     label("ranks", get=_rank_range),
     label("sizes", drop=2),
@@ -210,7 +210,7 @@ def _file_summary(result: LibraryShown) -> str:
         return f"{name}: what it picks follows from its constants and these rules"
     if not result.kernels:
         return f"{name}: what it picks is in a table of {counted(len(result.dispatch), 'row')}"
-    operations = dict.fromkeys(_spelled(row.operation) for row in result.kernels)
+    operations = dict.fromkeys(_operation_name(row.operation) for row in result.kernels)
     text = f"{name}: {counted(len(result.kernels), 'kernel')} for {', '.join(operations)}"
     errors = [kernel.error for kernel in result.kernels if kernel.error is not None]
     if not errors:
@@ -250,14 +250,14 @@ def _diff_answer(result: LibraryDiff) -> str:
     group = f"{largest.ranks} ranks"
     if largest.stride > 1:
         group += f", every {ordinal(largest.stride)}"
-    call = f"{_spelled(largest.primitive)} of {size_text(largest.from_bytes)} on {group}"
+    call = f"{_operation_name(largest.primitive)} of {size_text(largest.from_bytes)} on {group}"
     kernels = span_text(largest.old, largest.new)
     times = f"{format_time(largest.old_s or 0)} to {format_time(largest.new_s or 0)}"
     return f"{text}. Largest: {call}, {kernels}, {times}."
 
 
 _CHANGE: Columns[PickChange] = (
-    label("collective", get=lambda change: _spelled(change.primitive)),
+    label("collective", get=lambda change: _operation_name(change.primitive)),
     number("ranks"),
     number("stride", drop=3),
     number("from_bytes", "from", size_text),

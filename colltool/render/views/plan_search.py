@@ -215,7 +215,7 @@ class OwnLayoutDocument(PricedLayoutDocument):
     fits: bool | None
 
 
-def _ranked(result: LayoutSearch) -> list[dict[str, Any]]:
+def _ranked_layouts(result: LayoutSearch) -> list[dict[str, Any]]:
     layouts = enumerate(result.layouts, 1)
     return [RankedLayoutDocument.of(layout, rank=rank) for rank, layout in layouts]
 
@@ -242,12 +242,12 @@ class PlanSearchDocument(PlannedDocument):
     tie_within: float = derived(lambda _: TIE)
     ties: int = derived("ties.layouts")
     ties_differ_in: list[str] = derived("ties.differ")
-    best: RankedLayoutDocument = derived(lambda result: _ranked(result)[0])
+    best: RankedLayoutDocument = derived(lambda result: _ranked_layouts(result)[0])
     best_job_set: dict[str, str] = mapping("values")
     own: OwnLayoutDocument | None = derived(_own_layout_document)
     own_refused: str | None = or_null("own.why")
     mfu_convention: str = derived(lambda _: MFU_CONVENTION)
-    layouts: list[RankedLayoutDocument] = derived(_ranked)
+    layouts: list[RankedLayoutDocument] = derived(_ranked_layouts)
 
 
 VIEWS = {LayoutSearch: View("plan-search", _blocks, PlanSearchDocument.of, _layouts, _answer)}

@@ -75,7 +75,7 @@ def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
         first_tables = [winners_for_people(price_list), later(ranking)]
     else:
         answer = price_answer(price, price.best)
-        title = _below_zero(price) or ranking.title
+        title = _below_zero_title(price) or ranking.title
         first_tables = [ranking._replace(first=_MOST_ROWS, title=title)]
     # rows that may not lead are shown at once where they were asked for by name
     behind = more_tables if price.asked else map(later, more_tables)
@@ -83,15 +83,15 @@ def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
         Headline(answer),
         *first_tables,
         *estimates.named_anyway(prices),
-        *_warnings(prices),
-        *_slow_rank(prices),
-        *_nearest_used(prices),
-        *_faster_elsewhere(prices),
+        *_warning_blocks(prices),
+        *_slow_rank_blocks(prices),
+        *_nearest_used_blocks(prices),
+        *_faster_elsewhere_blocks(prices),
         *_pick_blocks(prices),
         *behind,
         links_table(rows, first=0),
         *estimates.notes(rows, price.model, prices, first=0),
-        *_cannot_run(price),
+        *_cannot_run_blocks(price),
     ]
 
 
@@ -116,11 +116,11 @@ def _row_tables(prices: Sequence[Price], *, by_size: bool) -> list[Table]:
         library = estimates.library_label(prices[0])
         tables.append(row_table(others, f"priced, but {library} does not run these here"))
     if unranked:
-        tables.append(row_table(unranked, _why_unranked(unranked)))
+        tables.append(row_table(unranked, _unranked_title(unranked)))
     return tables
 
 
-def _why_unranked(unranked: Sequence[estimates.Ranked]) -> str:
+def _unranked_title(unranked: Sequence[estimates.Ranked]) -> str:
     """Title of the table of rows that no library runs."""
     statuses = {ranked.row.status for ranked in unranked}
     if statuses == {"reference"}:
@@ -129,7 +129,7 @@ def _why_unranked(unranked: Sequence[estimates.Ranked]) -> str:
     return f"not ranked: {'; '.join(reasons)}"
 
 
-def _below_zero(price: Price) -> str:
+def _below_zero_title(price: Price) -> str:
     """Title of the ranking that says what an overhead below 0 means; empty where its first rows have none."""
     for estimate in price.leading[:_MOST_ROWS]:
         if float(estimate.rest_s) < -_VISIBLE * estimates.seconds(estimate):
@@ -145,13 +145,13 @@ def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:
     return rows
 
 
-def _cannot_run(price: Price) -> list[Block]:
+def _cannot_run_blocks(price: Price) -> list[Block]:
     """Algorithms that cannot run there, by the reason."""
     reasons = ((refused.reason, refused.algorithm) for refused in price.infeasible)
     return listed("cannot run here", lines_by_names(reasons), first=0)
 
 
-def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
+def _faster_elsewhere_blocks(prices: Sequence[Price]) -> list[Block]:
     """What would be faster at a single size: with SHARP switched on, or without the library's own
     overhead."""
     price = prices[0]
@@ -196,7 +196,7 @@ def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
     return None
 
 
-def _nearest_used(prices: Sequence[Price]) -> list[Block]:
+def _nearest_used_blocks(prices: Sequence[Price]) -> list[Block]:
     """Notes on a single size, where the library's overhead was measured at other sizes or rank counts only
     and the nearest was used."""
     if len(prices) > 1:
@@ -207,14 +207,14 @@ def _nearest_used(prices: Sequence[Price]) -> list[Block]:
     return [Lines(note.replace(best.spec, best.name), ()) for note in notes]
 
 
-def _warnings(prices: Sequence[Price]) -> list[Block]:
+def _warning_blocks(prices: Sequence[Price]) -> list[Block]:
     """Plugins that offered nothing usable, which are the same at all sizes."""
     return listed(
         "warning", (f"{plugin.algorithm}: {plugin.reason}" for plugin in prices[0].failed)
     )
 
 
-def _slow_rank(prices: Sequence[Price]) -> list[Block]:
+def _slow_rank_blocks(prices: Sequence[Price]) -> list[Block]:
     """With one slow rank: which row is the fastest of a single size, and why some rows have no time. Empty
     where no slow rank was asked for."""
     selectable = []
@@ -356,7 +356,7 @@ def _sizes_blocks(result: PriceList) -> list[Block]:
         Headline(sizes_answer(result)),
         winners_for_people(result),
         *estimates.named_anyway(prices),
-        *_warnings(prices),
+        *_warning_blocks(prices),
         *map(later, _pick_blocks(prices)),
         *estimates.notes(_rows(prices), prices[0].model, prices, first=0),
     ]

@@ -31,7 +31,7 @@ def sweep_answer(result: Sweep) -> str:
         f"{sentence(question(result))}: {_what_runs(result)}",
         _faster_text(result),
         _too_close_text(result),
-        _none_implemented(result),
+        _none_implemented_text(result),
         cell_intervals(result.priced),
         *fitted_sentences(result.fitted),
         layers_sentence(result.ground),
@@ -160,7 +160,7 @@ def _too_close_text(result: Sweep) -> str:
     return f"In {len(close)} of {points} two algorithms are too close to call"
 
 
-def _none_implemented(result: Sweep) -> str:
+def _none_implemented_text(result: Sweep) -> str:
     """Say that the library runs none of the algorithms. Empty where it runs some."""
     if not result.library or any(cell.selectable for cell in result.priced):
         return ""

@@ -84,7 +84,7 @@ def _write_levels(diagram: TierDiagram, words: TextColumn, *, one_line: bool) ->
     tops = {}
     for index, level in reversed(list(enumerate(diagram.levels))):
         tops[index] = words.bottom
-        words.write(level.name or _unnamed(level), most=2, bold=True)
+        words.write(level.name or _text_without_name(level), most=2, bold=True)
         words.write_each(level_texts(diagram, level), most=3)
         words.bottom += _TEXT_GAP
         texts = uplink_texts(level)
@@ -98,7 +98,7 @@ def _write_levels(diagram: TierDiagram, words: TextColumn, *, one_line: bool) ->
     return tops
 
 
-def _unnamed(level: LevelDiagram) -> str:
+def _text_without_name(level: LevelDiagram) -> str:
     return "1 switch" if level.switches == 1 else "switches"
 
 
