@@ -198,7 +198,7 @@ def test_without_node_modules_are_not_compiled(monkeypatch: pytest.MonkeyPatch) 
     files = {"playground/colltool.zip": b"zip"}
     for program in (None, shutil.which("false")):
         monkeypatch.setattr(playground.shutil, "which", lambda _, found=program: found)
-        assert playground._compiled(files, Path("pyodide")) == files
+        assert playground._with_compiled_archives(files, Path("pyodide")) == files
 
 
 def test_a_folder_without_pyodide_says_what_makes_it_one(tmp_path: Path) -> None:

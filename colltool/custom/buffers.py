@@ -1,4 +1,5 @@
-"""The input, output and scratch buffers of every rank, and the state of each of their places."""
+"""The input, output and scratch buffers of every rank, and the state of each of their places: which chunk it
+holds, summed over which ranks (``ChunkState``)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """An execution plan of MSCCL++ in memory (:class:`ExecutionPlan`): its operations (:class:`PlanOp`), the
-places they move, and what the names of operations mean."""
+places they move, and what the names of operations mean.
+
+``mscclpp_file`` reads a plan in chunks, :func:`in_parts` makes whole numbers of it, and ``mscclpp_machine``
+executes it.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +99,8 @@ def in_parts(plan: ExecutionPlan) -> ExecutionPlan:
     for rank, ops in plan.blocks:
         scaled = []
         for op in ops:
-            sources = tuple(_scaled(place, plan.parts) for place in op.sources)
-            targets = tuple(_scaled(place, plan.parts) for place in op.targets)
+            sources = tuple(_place_in_parts(place, plan.parts) for place in op.sources)
+            targets = tuple(_place_in_parts(place, plan.parts) for place in op.targets)
             moves += sum(int(place.chunks) for place in (*sources, *targets))
             if moves > MOST_MOVES:
                 raise too_long(plan.file)
@@ -106,7 +110,8 @@ def in_parts(plan: ExecutionPlan) -> ExecutionPlan:
     return plan._replace(sizes=sizes, blocks=blocks)
 
 
-def _scaled(place: PlanPlace, parts: int) -> PlanPlace:
+def _place_in_parts(place: PlanPlace, parts: int) -> PlanPlace:
+    """A place in parts of chunks, of which it is a whole number."""
     first = int(place.first * parts)
     return PlanPlace(place.rank, place.buffer, first, int(place.chunks * parts))
 

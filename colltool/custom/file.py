@@ -86,11 +86,16 @@ class AlgorithmFile(Part):
 
 
 def load_algorithm(path: AnyPath) -> CustomSchedule:
-    """Return the schedule of a file, executed. A ColltoolError names the step that fails if ranks
-    do not end with what the primitive promises."""
+    """Return the schedule of a file in any of the formats, executed.
+
+    Raises:
+        ColltoolError: the file cannot be read, or ranks do not end with what the primitive promises; it
+            names the step that fails.
+    """
     text = read_text(path, "algorithm")
     file = printable(os.fsdecode(path))
-    # Other tools' files are recognised by their first characters, behind a byte order mark.
+    # Other tools' files are recognised by their first characters, behind a byte order mark. Readers are
+    # imported where they are needed: most calls need none.
     begins_with = text.lstrip("\ufeff \t\r\n").startswith
     if begins_with("<"):
         from colltool.custom.msccl_machine import read_msccl
@@ -104,8 +109,10 @@ def load_algorithm(path: AnyPath) -> CustomSchedule:
 
 
 def custom_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomSchedule:
-    """Return the executed schedule of YAML or JSON text, or of a mapping, in colltool's format."""
+    """Return the executed schedule of YAML or JSON text, or of a mapping, in colltool's format; ``file``: its
+    name, for errors. Raises as :func:`load_algorithm`."""
     reading = read(AlgorithmFile, content, file)
+    # result() raises all errors that were found; without a model there are some
     if reading.model is None:
         reading.result()
     assert reading.model is not None
@@ -114,6 +121,7 @@ def custom_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomS
     try:
         postcondition = postcondition_of(model.primitive, model.ranks, chunks, model.root)
         batches = tuple(_batches(reading, postcondition, model.steps))
+        # _batches adds its errors to the reading
         reading.result()
         follow(postcondition, batches)
     except ColltoolError as error:
@@ -136,7 +144,8 @@ def _batches(
     postcondition: PostCondition,
     steps: list[str | list[str | SendFile]],
 ) -> Iterator[Batch]:
-    """The messages of each step, from their texts, with errors at their places."""
+    """The messages of each step, from their texts. Errors are added to the reading, and the step goes on
+    without the send that is wrong."""
     chunks_left = MOST_MOVES
     for number, step in enumerate(steps):
         path: KeyPath = ("steps", number)
@@ -224,8 +233,8 @@ def _messages(
 
 
 def _problem_of(send: _Send, postcondition: PostCondition, most: int) -> tuple[str, str]:
-    """What is wrong with a send and how to fix it, empty if nothing is; ``most``: chunks that may
-    still be sent."""
+    """Return what is wrong with a send and how to fix it; the first is empty if nothing is, the second if
+    there is nothing to add. ``most``: chunks that may still be sent."""
     for rank in (send.src, send.dst):
         if rank >= postcondition.ranks:
             return f"rank {rank} is not there: ranks are 0 .. {postcondition.ranks - 1}", ""
@@ -296,7 +305,7 @@ def _run_text(run: tuple[int, int]) -> str:
 
 
 def runs(chunks: list[int]) -> list[tuple[int, int]]:
-    """Return chunks as runs of consecutive numbers, ``(first, count)``, ascending."""
+    """Return distinct chunks as runs of consecutive numbers, ``(first, count)``, ascending."""
     consecutive: list[tuple[int, int]] = []
     first = count = 0
     for chunk in sorted(chunks):

@@ -7,7 +7,7 @@ read its chunks before, and a send for the rank's step before it; of several suc
 but the last are no-ops, as the format has room for one.
 
 All-reduce, all-gather, reduce-scatter, broadcast and reduction are in place; an all-to-all has its
-input, its output, and scratch for chunks on their way.
+input, its output, and scratch for chunks on their way. Channels are numbered for each pair of ranks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ StepId = tuple[int, int]  # of a rank: threadblock, step
 
 @dataclass
 class _StepLine:
-    """A step of a threadblock as it is written."""
+    """A step of a threadblock as it is written; ``after`` and ``is_awaited`` are set when it is added."""
 
     kind: str  # MSCCL's type: s, r, rrc, cpy or nop
     source: Place
@@ -81,7 +81,7 @@ class _RankSteps:
     def add(self, block: int, line: _StepLine, waits: list[StepId]) -> StepId:
         """Add a step that waits for others of the rank, and return it.
 
-        Of each other threadblock only the latest step is waited for; the own one runs in order.
+        Of each other threadblock only the latest step is waited for; this one runs in order.
         """
         latest_steps: dict[int, int] = {}
         for number, step in waits:
@@ -89,7 +89,7 @@ class _RankSteps:
                 latest_steps[number] = max(step, latest_steps.get(number, -1))
         lines = self.lines[block]
         for dependency in latest_steps.items():
-            # what the step before would have waited for takes a no-op of its own
+            # the step has room for one dependency: what it has so far goes to a no-op before it
             if line.after is not None:
                 lines.append(_StepLine("nop", (INPUT, -1), (OUTPUT, -1), 0, after=line.after))
             line.after = dependency
@@ -117,7 +117,7 @@ def msccl_xml(schedule: CustomSchedule) -> str:
         raise ColltoolError("MSCCL has rank 0 as the root", fix="a schedule with root 0")
     ranks = [_RankSteps() for _ in range(schedule.ranks)]
     if schedule.primitive is A2A:
-        # a rank's chunks to itself
+        # chunks of a rank for each rank, itself too: those it copies
         own = schedule.chunks // schedule.ranks
         for rank, state in enumerate(ranks):
             line = _StepLine("cpy", (INPUT, rank * own), (OUTPUT, rank * own), own)
@@ -170,7 +170,7 @@ def _places(first: Place, count: int) -> list[Place]:
 
 def _runs(schedule: CustomSchedule, batch: Batch, ranks: list[_RankSteps]) -> list[_ChunkRun]:
     """The messages of a round as runs of chunks that are consecutive at both ends."""
-    channels: dict[tuple[int, int], int] = {}  # used by each pair of ranks
+    channels: dict[tuple[int, int], int] = {}  # how many each pair of ranks uses by now
     runs: list[_ChunkRun] = []
     for step in batch:
         messages = zip(step.src.tolist(), step.dst.tolist(), step.chunk.tolist(), strict=True)
@@ -198,8 +198,8 @@ def _follows(run: _ChunkRun, src: int, dst: int, source: Place, target: Place) -
 
 
 def _place(schedule: CustomSchedule, ranks: list[_RankSteps], rank: int, chunk: int) -> Place:
-    """The buffer and offset of a chunk on a rank. In place it is the larger buffer; an all-to-all has
-    its chunks numbered by sender, then receiver."""
+    """The buffer and offset of a chunk on a rank: in place those in the larger buffer. An all-to-all has its
+    chunks numbered by sender, then receiver; on any other rank a chunk gets the next place in scratch."""
     if schedule.primitive is not A2A:
         return (OUTPUT if schedule.primitive is AG else INPUT), chunk
     own = schedule.chunks // schedule.ranks

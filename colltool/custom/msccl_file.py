@@ -85,14 +85,15 @@ class Algo(NamedTuple):
     name: str
     collective: str  # in MSCCL's word, in small letters
     ranks: int
-    chunks: int
+    chunks: int  # equal parts of the larger buffer
     root: int
-    in_place: tuple[bool, ...]  # the ways to run it, the first one preferred
+    # the ways to run it: True for in place, False for out of place; the first one preferred
+    in_place: tuple[bool, ...]
     buffers: dict[tuple[int, str], int]  # chunks of each buffer of each GPU
     blocks: list[Block]
     file: str
 
-    def refused(self, what: str, line: int, fix: str = "") -> ColltoolError:
+    def error_at_line(self, what: str, line: int, fix: str = "") -> ColltoolError:
         """The error to raise about a line of the file."""
         return ColltoolError(what, where=f"{self.file}:{line}", fix=fix)
 
@@ -104,7 +105,8 @@ def algo_of(text: str, file: str, name: str) -> Algo:
 
 
 class _XmlEvents:
-    """Collects the elements of a text, as expat reports them, into an :class:`Algo`."""
+    """Collects the elements of a text, as expat reports them, into an :class:`Algo`. Each element is checked
+    when it begins, so that an error has its line."""
 
     def __init__(self, file: str, name: str) -> None:
         self.file = file
@@ -144,14 +146,12 @@ class _XmlEvents:
         out_of_place = self._number(self.head, "outofplace", -1)
         ranks = len(self.gpus)
         if self.gpus != set(range(ranks)) or not 2 <= ranks <= MOST_RANKS:
-            raise self._refused(
+            raise self._error(
                 f"expected gpu 0, 1, 2 ... without a gap, 2 to {MOST_RANKS}, got {ranks}"
             )
         if self._number(self.head, "ngpus", ranks) != ranks:
-            raise self._refused(
-                f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there"
-            )
-        # A file that states neither is out of place.
+            raise self._error(f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there")
+        # A file that states neither is out of place; one in place alone may leave the other out.
         ways = []
         if in_place:
             ways.append(True)
@@ -170,20 +170,19 @@ class _XmlEvents:
         )
 
     def _doctype(self, *_: object) -> None:
-        raise self._refused(
-            "a DOCTYPE is not read: it can define entities without end", "remove it"
-        )
+        """Raise ColltoolError for a DOCTYPE, whose entities could grow without end."""
+        raise self._error("a DOCTYPE is not read: it can define entities without end", "remove it")
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Open an element; ColltoolError where it may not stand."""
         parent = self.open[-1] if self.open else ""
         if name not in _PARENTS:
-            raise self._refused(
+            raise self._error(
                 f"the element '{clipped(name)}' is not known", nearest(name, list(_PARENTS))
             )
         if _PARENTS[name] != parent:
             place = f"in '{parent}'" if parent else "outside of all"
-            raise self._refused(f"'{name}' stands {place}")
+            raise self._error(f"'{name}' stands {place}")
         self.open.append(name)
         match name:
             case "algo":
@@ -202,7 +201,7 @@ class _XmlEvents:
         """Open a GPU, and read the sizes of its buffers."""
         self.gpu = self._number(attributes, "id")
         if self.gpu in self.gpus:
-            raise self._refused(f"gpu {self.gpu} is there twice")
+            raise self._error(f"gpu {self.gpu} is there twice")
         self.gpus.add(self.gpu)
         for buffer in (INPUT, OUTPUT, SCRATCH):
             self.buffers[self.gpu, buffer] = self._number(attributes, f"{buffer}_chunks", 0)
@@ -218,9 +217,9 @@ class _XmlEvents:
             ops=[],
         )
         if (self.gpu, block.id) in self.block_ids:
-            raise self._refused(f"tb {block.id} of gpu {self.gpu} is there twice")
+            raise self._error(f"tb {block.id} of gpu {self.gpu} is there twice")
         if len(self.blocks) == MOST_BLOCKS:
-            raise self._refused(
+            raise self._error(
                 f"more than {MOST_BLOCKS} threadblocks are not followed", "fewer channels"
             )
         self.block_ids.add((self.gpu, block.id))
@@ -234,9 +233,9 @@ class _XmlEvents:
         chunks = self._number(attributes, "cnt", 1)
         if kind not in TYPES:
             fix = f"{nearest(kind, list(TYPES))} known: {', '.join(TYPES)}"
-            raise self._refused(f"the type '{clipped(kind)}' is not known", fix)
+            raise self._error(f"the type '{clipped(kind)}' is not known", fix)
         if number != len(ops):
-            raise self._refused(
+            raise self._error(
                 f"step {number} stands in the place of step {len(ops)}",
                 "steps are numbered 0, 1, 2 ...",
             )
@@ -252,7 +251,7 @@ class _XmlEvents:
         self.moves += max(0, chunks)
         if self.steps > MOST_STEPS or self.moves > MOST_MOVES:
             what = f"more than {MOST_STEPS} steps, or {MOST_MOVES} chunks moved, are not followed"
-            raise self._refused(what, "fewer channels or chunks")
+            raise self._error(what, "fewer channels or chunks")
         ops.append(Op(kind, source, target, chunks, after, self.parser.CurrentLineNumber))
 
     def _place(self, attributes: Mapping[str, str], end: str) -> tuple[str, int]:
@@ -260,7 +259,7 @@ class _XmlEvents:
         buffer = attributes.get(f"{end}buf", INPUT)
         offset = self._number(attributes, f"{end}off", -1)
         if buffer not in (INPUT, OUTPUT, SCRATCH):
-            raise self._refused(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
+            raise self._error(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
         return buffer, offset
 
     def _number(self, attributes: Mapping[str, str], key: str, default: int | None = None) -> int:
@@ -268,15 +267,15 @@ class _XmlEvents:
         text = attributes.get(key)
         if text is None:
             if default is None:
-                raise self._refused(f"'{self.open[-1] if self.open else 'algo'}' has no {key}")
+                raise self._error(f"'{self.open[-1] if self.open else 'algo'}' has no {key}")
             return default
         if not text.removeprefix("-").isdecimal() or not text.isascii():
-            raise self._refused(f"{key} is a whole number, got '{clipped(text)}'")
+            raise self._error(f"{key} is a whole number, got '{clipped(text)}'")
         # int() of a text takes quadratic time.
         if len(text) > _LONGEST_NUMBER:
-            raise self._refused(f"{key} is too large a number: '{clipped(text)}'")
+            raise self._error(f"{key} is too large a number: '{clipped(text)}'")
         return int(text)
 
-    def _refused(self, what: str, fix: str = "") -> ColltoolError:
+    def _error(self, what: str, fix: str = "") -> ColltoolError:
         """The error to raise about the line that is being read."""
         return ColltoolError(what, where=f"{self.file}:{self.parser.CurrentLineNumber}", fix=fix)

@@ -2,7 +2,10 @@
 :class:`_MscclRun` the execution.
 
 A receive waits for its message, a step for the one that it depends on; sends never wait for a free
-slot. A connection carries one message per round.
+slot. A connection carries one message per round: a message's round is one more than the latest of what its
+threadblock has waited for, or sent.
+
+An algorithm is executed twice, in opposite orders of threadblocks, so that a race shows as a wrong result.
 """
 
 from __future__ import annotations
@@ -32,13 +35,13 @@ _OTHER_COLLECTIVES = {"reducescatter": "reduce_scatter"}
 
 
 def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
-    """Return the schedule of an XML text, executed in place, out of place, or both, as the text
-    allows. A ColltoolError names what is wrong, and where."""
+    """Return the schedule of an XML text, executed in place, out of place, or both, as the text allows;
+    ``name`` is the schedule's where the text has none. A ColltoolError names what is wrong, and where."""
     algo = algo_of(text, file, name)
     primitive = primitive_named(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
     if primitive is None:
         what = f"the collective '{clipped(algo.collective)}' promises nothing that can be checked"
-        raise algo.refused(
+        raise algo.error_at_line(
             what, 1, "allreduce, allgather, reduce_scatter, alltoall, broadcast or reduce"
         )
     try:
@@ -113,20 +116,20 @@ class _MscclRun(Threadblocks):
             for verb, peer in (("sends to", block.send), ("receives from", block.recv)):
                 if peer >= self.postcondition.ranks or peer == block.gpu:
                     what = f"tb {block.id} of gpu {block.gpu} {verb} gpu {peer}"
-                    raise self.algo.refused(what, line)
+                    raise self.algo.error_at_line(what, line)
             if block.send >= 0:
                 if block.send_connection in senders:
-                    raise self._occupied(block, f"to gpu {block.send}", line)
+                    raise self._occupied_connection(block, f"to gpu {block.send}", line)
                 senders.add(block.send_connection)
             if block.recv >= 0:
                 if block.recv_connection in self.receivers:
-                    raise self._occupied(block, f"from gpu {block.recv}", line)
+                    raise self._occupied_connection(block, f"from gpu {block.recv}", line)
                 self.receivers[block.recv_connection] = number
 
-    def _occupied(self, block: Block, direction: str, line: int) -> ColltoolError:
+    def _occupied_connection(self, block: Block, direction: str, line: int) -> ColltoolError:
         """The error for a connection that another threadblock has already."""
         what = f"two threadblocks of gpu {block.gpu} have channel {block.channel} {direction}"
-        return self.algo.refused(what, line)
+        return self.algo.error_at_line(what, line)
 
     def execute(self, number: int) -> Event | None:
         """Execute the next step of a threadblock, or return what it has to wait for."""
@@ -140,7 +143,7 @@ class _MscclRun(Threadblocks):
         message = None
         if op.type in RECEIVES:
             if block.recv < 0:
-                raise self.algo.refused(
+                raise self.algo.error_at_line(
                     f"{block.label(step)}: its tb receives from nobody", op.line
                 )
             messages = self.in_flight.get(block.recv_connection)
@@ -151,7 +154,7 @@ class _MscclRun(Threadblocks):
             self._execute(number, block, op, message)
         except ColltoolError as error:
             what = f"{block.label(step)}: {error.what}"
-            raise self.algo.refused(what, op.line, error.fix) from error
+            raise self.algo.error_at_line(what, op.line, error.fix) from error
         self.ended[number].append(self.round[number])
         return None
 
@@ -164,7 +167,7 @@ class _MscclRun(Threadblocks):
         if after_number is None or not 0 <= after.step < self.steps[after_number]:
             dependency = f"waits for step {after.step} of tb {after.block}"
             what = f"{block.label(step)}: {dependency}, which is not there"
-            raise self.algo.refused(what, block.ops[step].line)
+            raise self.algo.error_at_line(what, block.ops[step].line)
         if self.position[after_number] <= after.step:
             return "step", after_number, after.step
         self.not_before(number, self.ended[after_number][after.step])
@@ -178,13 +181,14 @@ class _MscclRun(Threadblocks):
         if message:
             pieces = message.pieces
             self.not_before(number, message.round)
+            # types that begin with rr receive and reduce
             adds = op.type.startswith("rr")
             self.record(message.round, message.sender.gpu, block.gpu, pieces, add=adds)
             if len(pieces) != op.chunks:
                 sender = message.sender.label(message.step)
                 what = f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}"
                 raise ColltoolError(what)
-        # These read the rank's own memory, the others what has arrived.
+        # What is moved: the rank's own memory, what has arrived, or the sum of both; "re" adds to its target.
         if op.type in ("s", "cpy", "re"):
             source = self._places(block, op, op.source)
             pieces = list(map(self.buffers.read, source))
@@ -192,6 +196,7 @@ class _MscclRun(Threadblocks):
             pieces = self._added(block, op, op.source, pieces)
         if op.type == "re":
             pieces = self._added(block, op, op.target, pieces)
+        # all others write it, too
         if op.type not in ("s", "rrs"):
             target = self._places(block, op, op.target)
             self.buffers.memory.update(zip(target, pieces, strict=True))
@@ -242,10 +247,10 @@ class _MscclRun(Threadblocks):
                 f"{block.label(step)} waits for {missing} for ever: {len(stuck)} threadblocks are in"
                 " a deadlock"
             )
-            raise self.algo.refused(what, op.line)
+            raise self.algo.error_at_line(what, op.line)
         for messages in self.in_flight.values():
             if messages:
                 sender = messages[0].sender
                 step = messages[0].step
                 what = f"{sender.label(step)} sends what gpu {sender.send} never receives"
-                raise self.algo.refused(what, sender.ops[step].line)
+                raise self.algo.error_at_line(what, sender.ops[step].line)

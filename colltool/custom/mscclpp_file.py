@@ -44,7 +44,7 @@ class PlanFile(NamedTuple):
 
     gpus: list[PlanMapping]
     reaches: list[GpuReach]
-    file: str
+    file: str  # its name, for errors
 
     @property
     def least_unit_bytes(self) -> int:
@@ -58,8 +58,8 @@ class PlanFile(NamedTuple):
         return min(units, default=0)
 
     def plan(self, chunk_bytes: int = 0) -> ExecutionPlan:
-        """Return the plan for chunks of so many bytes, which say into how many pieces pipelines cut
-        them; 0: a single piece."""
+        """Return the plan for chunks of so many bytes, which decide into how many pieces pipelines cut them; 0:
+        into one. ColltoolError for more operations or parts of chunks than are followed."""
         sizes: dict[tuple[int, str], int] = {}
         semaphores: dict[tuple[int, int], int] = {}
         blocks: list[tuple[int, list[PlanOp]]] = []

@@ -1,8 +1,13 @@
 """Executes an MSCCL++ plan: :func:`read_mscclpp` is the entry, :class:`_PlanRun` the execution. Puts and
 gets move data at once; threadblocks wait for signals and packets.
 
-A threadblock sends one message per round to each peer. A signal carries the round of what was put
-before it; a packet is waited for where it is read.
+A round counts messages that depend on each other: a message's round is one more than the latest of what
+its threadblock has waited for. A threadblock sends one message per round to each peer. A signal carries
+the round of what was put before it; a packet is waited for where it is read.
+
+A plan is executed twice, in opposite orders of threadblocks, so that a race shows as a wrong result. An
+operation that cannot go on returns the event that it waits for, and is executed again after that
+(``threadblocks``); so it must change nothing before it returns one.
 """
 
 from __future__ import annotations
@@ -38,8 +43,17 @@ _ANY_BYTES = 2**64  # of a plan without limit
 
 
 def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
-    """Return the schedule of a plan, executed in two opposite orders; ColltoolError names the
-    operation that is wrong or unknown."""
+    """Return the schedule of a plan, executed in two opposite orders.
+
+    Args:
+        text: the plan, as JSON.
+        file: its path, for errors.
+        name: of the schedule, where the plan has none.
+
+    Raises:
+        ColltoolError: no plan, a collective that cannot be checked, an operation that is unknown or
+            waits for ever, or a wrong result.
+    """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -59,7 +73,8 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
     plan = plan_file.plan()
     postcondition = _postcondition(primitive, plan)
     notes = []
-    # whether it is right only if the threadblocks of a group wait for each other
+    # Plans of MSCCL++'s language may be right only if the threadblocks of a group wait for each other,
+    # which they do not: such a plan is read, with a note.
     in_step = False
     try:
         batches = _executed_in_both_orders(plan, postcondition, in_place=in_place)
@@ -70,8 +85,10 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
             "right only if the threadblocks of a group run in step, which MSCCL++ does not see to:"
             f" {race.what}"
         )
-    piece_bytes = plan_file.least_unit_bytes
-    # A plan may be for short messages alone, whose chunks are one piece.
+    piece_bytes = (
+        plan_file.least_unit_bytes
+    )  # of the pipeline with the shortest pieces; 0 without one
+    # Where the longest message has chunks of a piece or less, no pipeline begins a second piece.
     longest_bytes = _ANY_BYTES
     if "max_message_size" in head.data:
         longest_bytes = head.number("max_message_size", _ANY_BYTES)
@@ -99,8 +116,8 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
 
 
 def _postcondition(primitive: Primitive, plan: ExecutionPlan) -> PostCondition:
-    """Return what the ranks of a plan have to end with; the largest buffer of a rank has all chunks:
-    the output of an all-gather, the input of the others."""
+    """Return what the ranks of a plan have to end with. How many chunks there are is the size of a buffer
+    that has them all: the output of an all-gather, the input of the others."""
     buffer = OUTPUT if primitive is AG else INPUT
     sizes = [size for (_, name), size in plan.sizes.items() if name == buffer]
     try:
@@ -113,8 +130,8 @@ def _postcondition(primitive: Primitive, plan: ExecutionPlan) -> PostCondition:
 def _executed_in_both_orders(
     plan: ExecutionPlan, postcondition: PostCondition, *, in_place: bool, in_step: bool = False
 ) -> tuple[Batch, ...]:
-    """Return what was sent, round by round; the second execution, in the opposite order, is only a
-    check for races."""
+    """Return what was sent, round by round. The second execution, in the opposite order, only looks for
+    races: it raises ColltoolError where the result is wrong."""
     batches = execute(plan, postcondition, in_place=in_place, in_step=in_step)
     execute(plan, postcondition, in_place=in_place, in_step=in_step, backwards=True)
     return batches
@@ -136,8 +153,8 @@ def _executed_in_step(
 def _check_pieces(
     plan_file: PlanFile, primitive: Primitive, piece_bytes: int, *, in_place: bool, in_step: bool
 ) -> None:
-    """Execute the plan with chunks of two pieces, so that what a pipeline does again, or not as
-    often as another one, is found."""
+    """Execute the plan with chunks of two pieces, to find what goes wrong where a pipeline runs twice, or
+    another one not as often. ColltoolError then says so."""
     plan = plan_file.plan(2 * piece_bytes)
     postcondition = _postcondition(primitive, plan)
     try:
@@ -159,7 +176,10 @@ def execute(
 ) -> tuple[Batch, ...]:
     """Return what was sent, round by round; ColltoolError names the operation that fails.
 
-    ``in_step``: the threadblocks of a group begin their operations together.
+    Args:
+        in_place: input and output share memory.
+        in_step: the threadblocks of a group begin their operations together.
+        backwards: the last threadblock goes first.
     """
     run = _PlanRun(plan, Buffers(postcondition, plan.sizes, in_place=in_place), in_step=in_step)
     return run.run(plan.file, backwards=backwards)
@@ -199,7 +219,7 @@ class _PlanRun(Threadblocks):
                 members = len(self.barrier_members.get(("barrier", rank, op.barrier), ()))
                 if op.barrier_members and op.barrier_members != members:
                     what = f"is for {op.barrier_members} threadblocks, and {members} have it"
-                    raise self._refused(op, what)
+                    raise self._error(op, what)
         # The barrier before an operation that a threadblock begins together with others of its group,
         # by the numbers of both.
         self.group_starts: dict[tuple[int, int], Event] = {}
@@ -207,7 +227,7 @@ class _PlanRun(Threadblocks):
             self._join_groups()
 
     def _join_groups(self) -> None:
-        """Find the operations of groups: the n-th of each part begin together."""
+        """Give the operations of groups their barriers: the n-th of each part begin together."""
         # (threadblock, position) by rank and operation, then by part
         groups: dict[tuple[int, str], dict[int, list[tuple[int, int]]]] = {}
         for number, (rank, ops) in enumerate(self.plan.blocks):
@@ -223,20 +243,23 @@ class _PlanRun(Threadblocks):
                 self.group_starts |= dict.fromkeys(together, event)
 
     def execute(self, number: int) -> Event | None:
+        """Execute the next operation; an error names it."""
         rank, ops = self.plan.blocks[number]
         op = ops[self.position[number]]
         try:
             return self._execute(number, rank, op)
         except ColltoolError as error:
-            raise self._refused(op, error.what) from error
+            raise self._error(op, error.what) from error
 
     def check_end(self) -> None:
+        """Raise ColltoolError for a threadblock that still waits."""
         for number, (_, ops) in enumerate(self.plan.blocks):
             if self.has_steps_left(number):
                 what = "waits forever: what it needs is never signalled or sent"
-                raise self._refused(ops[self.position[number]], what)
+                raise self._error(ops[self.position[number]], what)
 
-    def _refused(self, op: PlanOp, what: str) -> ColltoolError:
+    def _error(self, op: PlanOp, what: str) -> ColltoolError:
+        """Return the error of an operation, with its place in the file."""
         return ColltoolError(what, where=f"{self.plan.file}: {op.where}")
 
     def _execute(self, number: int, rank: int, op: PlanOp) -> Event | None:
@@ -282,7 +305,7 @@ class _PlanRun(Threadblocks):
         return None
 
     def _barrier(self, number: int, event: Event) -> Event | None:
-        """Wait until all threadblocks of a GPU that share a barrier have reached it."""
+        """Return None once all threadblocks that share a barrier have reached it, else the barrier's event."""
         # Those that waited pass once the last one has arrived.
         if number in self.released:
             self.released.remove(number)
@@ -301,7 +324,8 @@ class _PlanRun(Threadblocks):
         return None
 
     def _semaphores(self, number: int, rank: int, op: PlanOp) -> Event | None:
-        """Add one to every semaphore, or take one of each if all have one."""
+        """Add one to every semaphore, or take one of each if all have one; else return the event of one that
+        has none."""
         keys = [(rank, semaphore) for semaphore in op.semaphores]
         if op.name == "sem_release":
             for key in keys:
@@ -350,7 +374,8 @@ class _PlanRun(Threadblocks):
     def _read(
         self, number: int, rank: int, op: PlanOp, sources: list[list[Where]]
     ) -> list[list[ChunkState]]:
-        """Return what all sources hold; those of peers are messages, for which the threadblock waits."""
+        """Return what each source holds, chunk by chunk; those of peers are messages, for which the
+        threadblock waits."""
         values = []
         arrival = self.round[number]
         messages = _OpMessages(self, number)
@@ -396,7 +421,8 @@ class _PlanRun(Threadblocks):
         return None
 
     def _places(self, place: PlanPlace) -> list[Where]:
-        """Return each part of a chunk of a place, which counts in these by now."""
+        """Return where each part of a chunk of a place lies; ``in_parts`` has made its numbers whole counts of
+        these."""
         first = int(place.first)
         numbers = range(first, first + int(place.chunks))
         return [self.buffers.place(place.rank, place.buffer, number) for number in numbers]

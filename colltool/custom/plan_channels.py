@@ -1,5 +1,9 @@
 """What each GPU of an MSCCL++ plan can reach, by the channels and buffers that the file gives it
-(:func:`reach_of`): threadblocks name them by number."""
+(:func:`reach_of`): threadblocks name them by number.
+
+A channel leads to a peer; of several to one peer it matters which, as signals are counted for each. A switch
+channel joins a group of ranks at once.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ def reach_of(gpus: Sequence[PlanMapping]) -> list[GpuReach]:
     reaches = []
     for rank, gpu in enumerate(gpus):
         if gpu.number("id") != rank:
-            raise gpu.refused(f"expected id {rank}")
+            raise gpu.error(f"expected id {rank}")
         reaches.append(GpuReach(gpu, len(gpus)))
     for rank, reach in enumerate(reaches):
         for members, _ in reach.switch_channels:
@@ -28,7 +32,7 @@ class GpuReach:
     """What a GPU can reach; each list is in the order of the file, whose numbers are its indices."""
 
     def __init__(self, gpu: PlanMapping, ranks: int) -> None:
-        # by type, each as the peer and which of the channels to this peer it is
+        # by type, each as (peer, which of the channels of this type to that peer it is, from 0)
         self.channels: dict[str, list[tuple[int, int]]] = {}
         # each as its ranks and this GPU's buffer in it
         self.switch_channels: list[tuple[tuple[int, ...], str]] = []
@@ -65,12 +69,12 @@ def _check_switch_channel(
     collective call."""
     ranks_text = f"of ranks {', '.join(map(str, members))}"
     if rank not in members:
-        raise gpus[rank].refused(f"its switch channel {ranks_text} is without itself")
+        raise gpus[rank].error(f"its switch channel {ranks_text} is without itself")
     for member in members:
         if len(reaches[member].switch_numbers(members)) != len(
             reaches[rank].switch_numbers(members)
         ):
-            raise gpus[rank].refused(
+            raise gpus[rank].error(
                 f"its switch channel {ranks_text} waits for rank {member}, which has none like it",
                 "the same rank_groups at every rank of a group",
             )

@@ -31,9 +31,9 @@ class PlanMapping:
         if path:
             self.where += f": {path}"
         if not isinstance(data, dict):
-            raise self.refused(f"expected a mapping, got {quote(data)}")
+            raise self.error(f"expected a mapping, got {quote(data)}")
 
-    def refused(self, what: str, fix: str = "") -> ColltoolError:
+    def error(self, what: str, fix: str = "") -> ColltoolError:
         """The error to raise about this mapping."""
         return ColltoolError(what, where=self.where, fix=fix)
 
@@ -42,14 +42,14 @@ class PlanMapping:
         value = self.data.get(key)
         if not _is_index(value, most + 1):
             what = f"{key} is a whole number from 0 to {most}, got {quote(value)}"
-            raise self.refused(what)
+            raise self.error(what)
         return value
 
     def text(self, key: str, older: str = "") -> str:
-        """Return a text, by the key that ``older`` plans had where that stands alone."""
+        """Return the text at a key; at the key ``older``, which plans of 2025 have, where there is none."""
         value = self.data.get(key, self.data.get(older))
         if not isinstance(value, str):
-            raise self.refused(
+            raise self.error(
                 f"{key} is a text, got {quote(value)}",
                 "older plans name their parts otherwise: write it anew with MSCCL++'s language",
             )
@@ -60,14 +60,14 @@ class PlanMapping:
         name = self.text(key, older)
         if name not in (INPUT, OUTPUT, SCRATCH):
             what = f"a buffer is i, o or s, got '{clipped(name)}'"
-            raise self.refused(what)
+            raise self.error(what)
         return name
 
     def peer(self, value: object, ranks: int) -> int:
         """Return a value that this mapping states, as one of the ranks."""
         if not _is_index(value, ranks):
             what = f"a channel is connected to {quote(value)}, which is no GPU"
-            raise self.refused(what)
+            raise self.error(what)
         return value
 
     def items(self, key: str, most: int = _LARGEST) -> Sequence[Any]:
@@ -75,11 +75,11 @@ class PlanMapping:
         value = self.data.get(key, [])
         if not isinstance(value, list) or len(value) > most:
             what = f"{key} is a list of at most {most}, got {quote(value)}"
-            raise self.refused(what)
+            raise self.error(what)
         return value
 
     def listed(self, key: str, most: int = _LARGEST) -> list[PlanMapping]:
-        """Return the mappings of the list at a key."""
+        """Return the mappings of the list at a key, of ``most`` or fewer; none if there is no list."""
         mappings = []
         for number, item in enumerate(self.items(key, most)):
             path = f"{self.path}.{key}.{number}".lstrip(".")
@@ -96,7 +96,7 @@ class PlanMapping:
         for errors."""
         if not _is_index(index, len(items)):
             what = f"there is no {noun} {quote(index)}: it has {len(items)}"
-            raise self.refused(what)
+            raise self.error(what)
         return items[index]
 
 

@@ -1,5 +1,10 @@
 """Reads the operations of a threadblock of an MSCCL++ plan (:class:`OperationReader`): their places in
-chunks, the channels and semaphores that they name, and pipelines cut into pieces."""
+chunks, the channels and semaphores that they name, and pipelines cut into pieces.
+
+An operation names a channel or buffer by its index in a list of its threadblock, whose entries are numbers in
+lists of the GPU (``GpuReach``: what a rank can reach). Threadblocks may share an operation as a group, of which
+each does an equal part.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ from colltool.custom.postcondition import MOST_CHUNKS
 
 
 class PlanPipeline(NamedTuple):
-    """Operations that run in turn on pieces of so many chunks."""
+    """Operations that run in turn on one piece of their chunks after another."""
 
     unit_bytes: int  # of a piece
     chunks: int  # that each of the operations moves
@@ -37,7 +42,7 @@ class PlanPipeline(NamedTuple):
         context = entry.inner("iter_context")
         pipeline = cls(context.number("unit_size"), context.number("num_chunks", MOST_CHUNKS))
         if not pipeline.unit_bytes or not pipeline.chunks:
-            raise context.refused("unit_size and num_chunks are 1 or more")
+            raise context.error("unit_size and num_chunks are 1 or more")
         return pipeline
 
     def pieces(self, chunk_bytes: int) -> Iterator[tuple[Chunks, Chunks]]:
@@ -96,7 +101,7 @@ class OperationReader:
         ops = []
         for inner in entry.listed("ops", MOST_STEPS):
             if inner.data.get("name") == PIPELINE:
-                raise inner.refused(
+                raise inner.error(
                     "a pipeline in a pipeline, which MSCCL++ does not run", "one behind the other"
                 )
             ops.append(self._op(inner, pipeline))
@@ -105,12 +110,12 @@ class OperationReader:
                 yield op if op.name in UNCUT else _piece(op, begin, end)
 
     def _op(self, entry: PlanMapping, pipeline: PlanPipeline | None = None) -> PlanOp:
-        """An operation of a plan, with its places and channels; ``pipeline`` is the pipeline that
-        it stands in."""
+        """Return an operation of a plan, with its places and channels; ``pipeline`` is the pipeline that it
+        stands in, if any. ColltoolError for one that MSCCL++ does not run, or that names what is not there."""
         name = entry.text("name")
         if name not in NAMES:
             known = ", ".join(sorted(NAMES | {PIPELINE}))
-            raise entry.refused(
+            raise entry.error(
                 f"the operation '{clipped(name)}' is none that MSCCL++'s executor runs",
                 f"one of {known}",
             )
@@ -151,6 +156,7 @@ class OperationReader:
         part, parts = _part_of_group(entry)
         places: list[PlanPlace] = []
         for place_entry in entry.listed(key):
+            # all of the same size
             whole = self._whole_place(place_entry, kind, name)
             size = whole[0].chunks
             if pipeline and name not in UNCUT:
@@ -167,7 +173,7 @@ class OperationReader:
         chunks = entry.number("size", MOST_CHUNKS)
         if "switch_channel_id" in entry.data:
             if name not in IN_SWITCH:
-                raise entry.refused("a switch is for glres and gstore alone")
+                raise entry.error("a switch is for glres and gstore alone")
             of_block = self.channels.get(SWITCH, ())
             number = entry.item(of_block, entry.data["switch_channel_id"], "switch channel")
             of_gpu = self.reaches[self.rank].switch_channels
@@ -201,7 +207,7 @@ def _check_size(place: PlanMapping, size: Chunks, parts: int, chunks: int) -> No
     """Raise an error if an operation in a pipeline over so many chunks has a place of another size. A
     group of threadblocks may move them together, or as many each."""
     if size not in (chunks, chunks * parts):
-        raise place.refused(
+        raise place.error(
             f"{size} chunks in a pipeline over {chunks}: of messages longer than a piece it moves too"
             " few or too many",
             f"num_chunks {size}, or places of {chunks}",
@@ -217,7 +223,7 @@ def _part_of_group(entry: PlanMapping) -> tuple[int, int]:
     size = group.number("tbg_size", MOST_CHUNKS)
     number = group.number("tb_id", MOST_CHUNKS)
     if number >= size:
-        raise group.refused(f"tb_id {number} of a group of {size}", "tb_id from 0 to tbg_size - 1")
+        raise group.error(f"tb_id {number} of a group of {size}", "tb_id from 0 to tbg_size - 1")
     return number, size
 
 

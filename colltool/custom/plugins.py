@@ -25,8 +25,8 @@ _LONGEST_REASON = 200  # characters of why a plugin failed
 def plugin_schedules(
     entries: Sequence[EntryPoint], primitive: Primitive, ranks: int, domains: Sequence[int]
 ) -> tuple[list[CustomSchedule], list[tuple[str, str]]]:
-    """Return the schedules of all plugins that offer one, executed and checked; and the names of
-    plugins that failed, each with the reason."""
+    """Return the schedules of all plugins that offer one, executed and checked; and (name, reason) of each
+    plugin that failed. ``domains``: members of each domain, innermost tier first."""
     schedules: list[CustomSchedule] = []
     failed: list[tuple[str, str]] = []
     for entry in entries:

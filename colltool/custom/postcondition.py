@@ -110,6 +110,7 @@ def postcondition_of(
 
 
 def _check_count(count: int, least: int, most: int, noun: str) -> None:
+    """Raise ColltoolError for a count of ranks or chunks outside of its limits."""
     if not least <= count <= most:
         what = f"{least} to {most} {noun} are followed, got {count}"
         raise ColltoolError(what, fix=f"fewer {noun}")
@@ -166,8 +167,8 @@ def with_addition(
 def mismatch(
     postcondition: PostCondition, rank: int, expected: ChunkState, current: ChunkState | None
 ) -> str:
-    """Return what is wrong with the final state of a place of a rank's output. Empty if it is
-    right."""
+    """Return what is wrong with the final state of a place of a rank's output, as words that follow "after the
+    last step"; empty if it is right."""
     if current == expected:
         return ""
     chunk, whole = expected

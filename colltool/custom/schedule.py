@@ -4,6 +4,9 @@ ends with what the primitive promises (:mod:`colltool.custom.postcondition`).
 :class:`CustomSchedule` is what all readers of files return. :func:`follow` executes the steps of
 colltool's own format, between vectors without scratch; files of other tools have executors of their
 own, which use the same states of chunks. :func:`custom_from_program` makes one of a shipped schedule.
+
+A vector of all-to-all has the chunks of all senders, ``chunks`` each; of the others it has ``chunks`` in all. A
+state is (chunk, a bit for each rank that is summed in it).
 """
 
 from __future__ import annotations
@@ -61,12 +64,13 @@ class CustomSchedule(NamedTuple):
         return sum(len(sends.src) for sends in chain.from_iterable(self.batches))
 
     def program(self) -> Program:
-        """Return the program that the executor of shipped schedules runs. Of a file that uses
-        scratch, only its loads of links are right."""
+        """Return the program that the executor of shipped schedules runs; ``home`` and ``target`` are the ranks
+        where each chunk begins and ends. Of a file that uses scratch, only its loads of links are right."""
         chunks = self.chunks * self.ranks if self.primitive is A2A else self.chunks
         number = np.arange(chunks, dtype=np.int64)
         if self.primitive is A2A:
             home = number // self.chunks
+            # of a sender's chunks the first chunks / ranks are for rank 0, and so on
             target = (number % self.chunks) * self.ranks // self.chunks
         elif self.primitive in (AG, RS, AR):
             home = target = (number * self.ranks) // self.chunks
@@ -101,6 +105,7 @@ class _Vectors:
             owner = chunk * postcondition.ranks // postcondition.chunks
         else:
             return postcondition.initial_state(rank, chunk)
+        # its owner alone holds it, summed over itself
         return (chunk, 1 << rank) if owner == rank else None
 
     def exchange(self, batch: Batch) -> None:

@@ -22,7 +22,9 @@ Event = tuple[str | int, ...]
 
 
 class Threadblocks(ABC):
-    """The state of an execution; subclasses know what a step does."""
+    """The state of an execution; subclasses know what a step does. Threadblocks are named by their number, the
+    index in ``steps``.
+    """
 
     def __init__(self, buffers: Buffers, steps: Sequence[int]) -> None:
         self.buffers = buffers
@@ -80,7 +82,7 @@ class Threadblocks(ABC):
     def record(
         self, sent_in: int, src: int, dst: int, pieces: Iterable[ChunkState], *, add: bool
     ) -> None:
-        """Record a message that is sent in this round."""
+        """Record a message that is sent in this round, chunk by chunk; ``add``: the receiver adds it."""
         sends = self.sent.setdefault(sent_in, [])
         sends.extend((src, dst, chunk, add) for chunk, _ in pieces)
 

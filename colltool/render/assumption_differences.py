@@ -3,6 +3,9 @@ library overhead, which contention.
 
 :func:`basis_sentences` has a sentence for each difference, :func:`basis_block` a list of them, and
 :class:`BasisDocument` its JSON.
+
+A difference has a ``code``, which says what its values are, and ``parts``: pairs of a value and the names of the
+columns that have it. The order of parts is that of ``colltool.analysis.basis``.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from colltool.fabric.shipped import shipped_fabrics
 from colltool.render.blocks import Block
 from colltool.render.dispatch import listed
 from colltool.render.documents import Document, derived
-from colltool.render.verdicts import add_library, add_like, does
+from colltool.render.verdicts import add_library, add_like, with_verb
 
 
 def basis_block(ground: Sequence[BasisDifference], every: Sequence[int]) -> list[Block]:
@@ -73,14 +76,15 @@ _LAYERS: dict[Layer, str] = {
 
 
 def _fewest_layers(difference: BasisDifference) -> Any:
-    """The layers by which all columns are priced, and the columns that have no more."""
+    """The part of a difference with the fewest layers of the model, by which all columns are priced: the layers
+    by their last, and the columns that have no more."""
     return min(difference.parts, key=lambda part: LAYERS.index(part[0]))
 
 
 def _layers_sentence(difference: BasisDifference) -> str:
     """Which layers all are priced by, because of which columns, and what to add to their files."""
     layers, columns = _fewest_layers(difference)
-    has = does(columns, "has", "have")
+    has = with_verb(columns, "has", "have")
     if layers == "library":
         return f"all are priced with the library overhead of such links: {has} no measurements"
     text = f"all are priced from data sheets, without library overhead: {has} no library's numbers"
@@ -101,30 +105,31 @@ def _without_and_having(difference: BasisDifference) -> tuple[list[str], list[st
 
 
 def _launch_sentence(difference: BasisDifference) -> str:
+    """Which columns have no launch overhead, and how to give one to all; a part's value is seconds, or None."""
     without, having = _without_and_having(difference)
     most = format_time(max(value for value, _ in difference.parts if value is not None))
     one_for_all = argument_text("overrides", [f"launch_overhead={most.replace(' ', '')}"])
     return localize(
-        f"{does(without, 'has', 'have')} no launch overhead, {does(having, 'has', 'have')} ({most}),"
+        f"{with_verb(without, 'has', 'have')} no launch overhead, {with_verb(having, 'has', 'have')} ({most}),"
         f" so short times cannot be compared; give all of them one: {one_for_all}"
     )
 
 
 def _software_time_sentence(difference: BasisDifference) -> str:
+    """Which columns include measured library overhead, and what to write into the files of the others."""
     # the largest share of overhead (seconds, of seconds, bytes) with the columns that have any, and
     # None with the others
     ((software_s, total_s, size), having), (_, lacking) = difference.parts
     share = f"{format_time(software_s)} of {format_time(total_s)} at {title_size(size)}"
     return (
-        f"{does(having, 'includes', 'include')} measured library overhead ({share}),"
-        f" {does(lacking, 'does not', 'do not')}, so small sizes are not comparable;"
+        f"{with_verb(having, 'includes', 'include')} measured library overhead ({share}),"
+        f" {with_verb(lacking, 'does not', 'do not')}, so small sizes are not comparable;"
         f" {add_like(lacking)}"
     )
 
 
 def _basis_sentence(difference: BasisDifference) -> str:
-    """What columns assume differently, in one sentence. A part of a difference is a value and the
-    columns that have it."""
+    """Say in one sentence what columns assume differently."""
     without, having = _without_and_having(difference)
     match difference.code:
         case "layers":
@@ -133,13 +138,13 @@ def _basis_sentence(difference: BasisDifference) -> str:
             return _launch_sentence(difference)
         case "protocols":
             their = "its" if len(without) == 1 else "their"
-            protocols = f"{does(having, 'is', 'are')} priced with measured protocols"
+            protocols = f"{with_verb(having, 'is', 'are')} priced with measured protocols"
             return f"{protocols}, {and_text(without)} with {their} tiers' own numbers"
         case "software":
             others = f"those of {and_text(without)} do not; {add_library(without)}"
             return f"the prices of {and_text(having)} include what the library reaches, {others}"
         case "contention":
-            no_eta = f"{does(without, 'states', 'state')} no contention (eta) on some tier"
+            no_eta = f"{with_verb(without, 'states', 'state')} no contention (eta) on some tier"
             return f"{no_eta}, which is priced as if nobody else were sending"
         case "library":
             libraries = []
@@ -175,6 +180,7 @@ class BasisValue(NamedTuple):
 
 
 def _basis_values(difference: BasisDifference) -> Iterator[BasisValue]:
+    """The parts of a difference, as JSON has them."""
     for value, columns in difference.parts:
         yield BasisValue(value, list(columns))
 

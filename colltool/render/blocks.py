@@ -2,6 +2,9 @@
 
 Views return blocks; ``text`` and ``markup`` write them. A block's ``first`` is how many of its rows
 or lines the default view has; ``--all`` shows everything.
+
+A column names its value by a path of attributes from the record (:func:`attribute_at`), or has a function
+that returns it. Values stay numbers in CSV; ``show`` makes text of them for the screen.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ Value = TypeVar("Value")
 
 
 def attribute_at(record: Any, path: str) -> Any:
-    """The attribute at a dotted path such as ``row.slow.total_s``. None if a part of it is None."""
+    """Return the attribute at a dotted path such as ``row.slow.total_s``; None where a part of it is None.
+    AttributeError where a record lacks one."""
     for name in path.split("."):
         if record is None:
             return None
@@ -50,25 +54,28 @@ class Column(NamedTuple, Generic[Record]):
     whole: bool = False  # a whole number of bytes is an integer, also in CSV
 
     def value(self, record: Record) -> Any:
-        """The full value, for CSV and ``to_columns()``; None for an empty text."""
+        """The full value, for CSV and ``to_columns()``: of an enumeration its text, of an empty text None."""
         value = self._read(record)
         if isinstance(value, StrEnum):
             return value.value
         return plain_number(value)
 
     def text(self, record: Record) -> str:
-        """The formatted value; ``-`` for none."""
+        """The value as the screen shows it; ``-`` for None and for an empty text."""
         value = self._read(record)
         return "-" if value is None else self.show(value)
 
     def _read(self, record: Record) -> Any:
+        """The value of a record: that of ``get`` or at the path, in whole bytes or in words where it is a
+        text."""
         read = self.get or partial(attribute_at, path=self.path or self.key)
         value = read(record)
         if self.whole:
             return whole_bytes(value)
         if not isinstance(value, str) or isinstance(value, StrEnum):
             return value
-        # a statement is text here, in the words of the audience
+        # a statement, which is a str, gets the words of its audience: options for the command line,
+        # arguments for Python
         return localize(str(value)) or None
 
 
@@ -83,7 +90,7 @@ def _title(key: str, title: str | None) -> str:
 
 
 def _shown_by_unit(key: str) -> Callable[[Any], str]:
-    """How numbers are shown by default: by the SI unit in their key."""
+    """Return the function that shows a number by default: by the SI unit at the end of its key."""
     if key.endswith("_s"):
         return format_time
     if key.endswith("_Bps"):
@@ -144,6 +151,7 @@ def label(
 
 
 def yes_or_no(value: object) -> str:
+    """``yes`` of what is true, else ``no``."""
     return "yes" if value else "no"
 
 
@@ -175,8 +183,9 @@ class Headline(NamedTuple):
 class Table(NamedTuple):
     """Records in columns.
 
-    ``best`` is the row to highlight. The default view has the ``first`` rows, all when None;
-    ``spread``: as many from the whole range, the last among them.
+    ``best`` is the index of the row to highlight. The default view has the ``first`` rows, all where it is
+    None, none where it is 0. With ``spread`` it has at most as many from the whole range, at equal distances
+    and the last among them.
     """
 
     columns: Columns[Any]
@@ -188,12 +197,12 @@ class Table(NamedTuple):
 
     @property
     def brief(self) -> Sequence[Any]:
-        """The records of the default view: the ``first``, or as many at equal distances."""
+        """The records of the default view: the ``first``, or at most as many at equal distances."""
         most = len(self.records) if self.first is None else self.first
         if not self.spread or most >= len(self.records):
             return self.records[:most]
         step = ceil(len(self.records) / most)
-        # such an offset that the last record is among them
+        # begins where steps end at the last record: of 10 by steps of 4, at 1, 5 and 9
         return self.records[(len(self.records) - 1) % step :: step]
 
     @property
@@ -210,7 +219,8 @@ class Table(NamedTuple):
         return self._with_hidden(keys, hidden=False)
 
     def without_empty(self, *keys: str) -> Table:
-        """The table with those of these columns hidden, or of all, that have no value in any row."""
+        """The table with those columns hidden that have no value in any row; only ``keys`` where some are
+        given."""
         empty = []
         for column in self.columns:
             if not keys or column.key in keys:
@@ -220,6 +230,7 @@ class Table(NamedTuple):
         return self.without(*empty)
 
     def _with_hidden(self, keys: tuple[str, ...], *, hidden: bool) -> Table:
+        """The table with these columns hidden, or no longer so."""
         columns = (
             column._replace(hidden=hidden) if column.key in keys else column
             for column in self.columns
@@ -228,7 +239,7 @@ class Table(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """A list under a title.
+    """A list under a title; without lines the title is a note by itself.
 
     ``verbatim`` lines are to be pasted and never wrapped. ``first`` as in :class:`Table`.
     """
@@ -248,15 +259,15 @@ class Strip(NamedTuple):
     """A row of a heat map."""
 
     name: str
-    cells: tuple[float, ...]  # shares of the hottest, from 0 to 1
-    per_cell: int  # neighbours that a cell stands for, of which it is the busiest
+    cells: tuple[float, ...]  # loads as shares of the hottest, from 0 to 1
+    per_cell: int  # how many neighbours a cell stands for; it has the load of the busiest
 
 
 class Strips(NamedTuple):
     """A heat map."""
 
-    what: str  # its shades mean
-    top: str  # what the hottest is
+    what: str  # what the shades mean
+    top: str  # what the hottest cell is
     strips: tuple[Strip, ...]
 
 
@@ -276,9 +287,10 @@ def later(part: Block) -> Block:
 
 
 def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
-    """The blocks of the default view, and what ``--all`` adds: ``["17 rows", "4 notes"]``."""
+    """Return the blocks of the default view, and what ``--all`` adds: ``["17 rows", "4 notes"]``. A block
+    whose ``first`` is 0 is left out with its title."""
     brief_blocks: list[Block] = []
-    # what is left out
+    # left out; ``rows_between`` of a spread table
     rows = 0
     rows_between = 0
     notes = 0
@@ -294,7 +306,7 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
             else:
                 rows += left_out
         else:
-            # a title without lines counts as a note
+            # max(True, ...) is at least 1: a title without lines counts as a note
             notes += max(not part.lines, len(part.lines) - part.first)
             cut = part._replace(lines=part.lines[: part.first])
         if part.first:
@@ -309,8 +321,8 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     return brief_blocks, added
 
 
-def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The names of each text, from (text, name) pairs, in order and without duplicates."""
+def names_by_text(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the names of each text, from (text, name) pairs: texts and names as they first come, each once."""
     by_text: dict[str, dict[str, None]] = {}
     for text, name in pairs:
         by_text.setdefault(text, {})[name] = None
@@ -319,12 +331,12 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def lines_by_text(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """A line for each text of (text, name) pairs: ``shared by a pipe: ring, tree``."""
-    return [f"{text}: {', '.join(names)}" for text, names in gathered(pairs).items()]
+    return [f"{text}: {', '.join(names)}" for text, names in names_by_text(pairs).items()]
 
 
 def lines_by_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """The same with the names before the text: ``ring, tree: shared by a pipe``."""
-    return [f"{', '.join(names)}: {text}" for text, names in gathered(pairs).items()]
+    return [f"{', '.join(names)}: {text}" for text, names in names_by_text(pairs).items()]
 
 
 def span_text(first: str, last: str) -> str:

@@ -27,7 +27,7 @@ FEWEST_SIZES = 5  # a chart of fewer is drawn only where it is asked for
 # rows of the area in which curves are drawn
 LEAST_ROWS = 5
 MOST_ROWS = 14
-FURNITURE = 3  # lines beside those rows: the title, the axis, and the sizes under it
+FURNITURE = 3  # lines of a chart besides those rows: the title, the axis, and the sizes under it
 _LEAST_WIDTH = 20
 _MARKS = "*o+x"  # of curves in ASCII
 _STYLES = ("1;32", "36", "33", "35")  # ANSI: bold green, cyan, yellow, magenta
@@ -65,7 +65,7 @@ class BusbwChart(NamedTuple):
 
 
 def curves(points: Iterable[tuple[str, float, float]]) -> tuple[BusbwCurve, ...]:
-    """Curves from a name, a size and a bandwidth each, in the order in which names come first."""
+    """Make curves of points (name, bytes, bytes/s), in the order in which names first come."""
     by_name: dict[str, dict[float, float]] = {}
     for name, size, value in points:
         # the first of equal sizes: rows of a price are best first
@@ -117,7 +117,8 @@ class Scale(NamedTuple):
         unit, name = next((prefix for prefix in _PREFIXES if most >= prefix[0]), _PREFIXES[-1])
         least_step = most / unit / ticks
         power = 10.0 ** floor(log10(least_step))
-        # the last of the steps is a power of ten further: one of them fits, but for rounding
+        # the last step is the first of the next power of ten, so one is large enough; the tolerance is for
+        # rounding
         steps = [step * power for step in _ROUND_STEPS]
         step = next(step for step in steps if step >= least_step * (1 - 1e-9))
         count = max(1, ceil(most / unit / step - 1e-9))
@@ -180,7 +181,8 @@ def dots_of(curve: BusbwCurve, axis: SizeAxis, scale: Scale, height: int) -> lis
 
 
 def draw(chart: BusbwChart, width: int, rows: int, pen: ChartPen = ChartPen()) -> list[str]:  # noqa: B008
-    """The lines of a chart, at most ``width`` characters wide, with ``rows`` rows of curves."""
+    """Return the lines of a chart, at most ``width`` characters wide, with ``rows`` rows of curves. ``chart`` has
+    a curve with a point."""
     width = max(width, _LEAST_WIDTH)
     drawable = [curve for curve in chart.curves if curve.points][:MOST_CURVES]
     highest = max(map(attrgetter("highest"), drawable))

@@ -24,7 +24,7 @@ def choose(blocks: Sequence[Block], names: Sequence[str], form: str) -> list[Blo
     tables = [block for block in blocks if isinstance(block, Table)]
     if not tables:
         reason = "a document has all fields" if form == "json" else "this result has no table"
-        raise _needless(f"nothing to choose columns of: {reason}")
+        raise _needless_choice(f"nothing to choose columns of: {reason}")
     check_columns(tables, names)
     chosen: list[Block] = []
     for block in blocks:
@@ -38,10 +38,11 @@ def choose(blocks: Sequence[Block], names: Sequence[str], form: str) -> list[Blo
 def without_columns(names: Sequence[str]) -> None:
     """Raise ColltoolError for a choice of columns: an HTML page has none."""
     if names:
-        raise _needless("a page has the columns that fit")
+        raise _needless_choice("a page has the columns that fit")
 
 
-def _needless(what: str) -> ColltoolError:
+def _needless_choice(what: str) -> ColltoolError:
+    """Return the error of a choice of columns where there is nothing to choose."""
     return ColltoolError(what, argument="columns", fix=f"leave {argument_text('columns')} out")
 
 

@@ -19,7 +19,7 @@ from colltool.render.blocks import Column, Table
 # widths in characters
 _GAP = 3  # what a column adds to its texts: a border and a space on each side
 _LEAST_FOLD = 12  # cells folded to less cannot be read
-_USUAL_FOLD = 22  # an algorithm's name on two lines
+_USUAL_FOLD = 22  # at which an algorithm's name takes two lines
 # An option stays on one line with its value, as in "--size 1MB": the space between the two is a NUL
 # while text is folded.
 _OPTION = re.compile(r"(--[\w-]+) (?=\S)")
@@ -47,6 +47,7 @@ class RenderedColumn(NamedTuple):
         return max(map(len, (*self.cells, *self.title.split())), default=1)
 
     def with_folded_title(self) -> RenderedColumn:
+        """The column as narrow as its cells and the longest word of its title allow."""
         width = self.width_with_folded_title
         return self._replace(title=_folded_text(self.title, width), width=width)
 
@@ -57,10 +58,12 @@ class RenderedColumn(NamedTuple):
 
 
 def _joined_options(text: str) -> str:
+    """A text with a NUL between an option and its value."""
     return _OPTION.sub("\\1\0", text)
 
 
 def _folded_text(text: str, width: int) -> str:
+    """A text in lines of a width; an option and its value stay on one."""
     words = _joined_options(text.replace("\n", " "))
     return "\n".join(wrap(words, width, break_on_hyphens=False)).replace("\0", " ")
 
@@ -86,9 +89,9 @@ def fitting_columns(
 ) -> list[RenderedColumn]:
     """The columns to draw within a width; all as they are where they fit, or for no width.
 
-    Else titles are folded first, then columns are dropped in the order of their ``drop``, then the
-    widest texts are folded. ``fit="drop"`` folds only where dropping alone is not enough; ``"wide"``
-    has the same columns as ``"fold"``, unfolded.
+    Else titles are folded first, then columns are dropped in the order of their ``drop`` (the highest first, 0
+    never), then the widest texts are folded. ``fit="drop"`` folds only where dropping alone is not enough;
+    ``"wide"`` has the same columns as ``"fold"``, unfolded.
     """
     if width is None or total_width(columns) <= width:
         return list(columns)
@@ -102,6 +105,7 @@ def fitting_columns(
     if fit == "wide":
         return [rendered for rendered in columns if rendered.column in needed_columns]
     remaining = [rendered for rendered in folded if rendered.column in needed_columns]
+    # at blanks first, then within words where that was not enough
     _fold_widest(remaining, width, whole_words=True)
     _fold_widest(remaining, width, whole_words=False)
     return remaining

@@ -63,6 +63,7 @@ def json_text(text: str) -> str:
 
 
 def _json_character(character: str) -> str:
+    """A character as JSON, escaped where it is not printable."""
     if character == "\n" or character.isprintable():
         return character
     if "\ud800" <= character <= "\udfff":

@@ -1,7 +1,8 @@
 """Renders any result in any format (:func:`rendered`, which commands and results call). Also the
 interface of a view (:class:`View`), and the columns, blocks and texts that views share.
 
-The class of a result names the module of its view (``subject``), which is imported on first use.
+The class of a result names the module of its view (``subject``: ``price`` for ``render.views.price``), which
+is imported on first use and has a :class:`View` for the class in ``VIEWS``.
 """
 
 from __future__ import annotations
@@ -100,9 +101,11 @@ def rendered(
     everything: bool = False,
     chart: bool | None = None,
 ) -> str:
-    """A result in one of :data:`FORMATS`.
+    """Write a result in one of :data:`FORMATS`.
 
-    Raises a ColltoolError if no table has such a column, or the format has no columns or chart.
+    Raises:
+        ColltoolError: no table has such a column, the format has no columns or no chart, or there is
+            nothing that a requested chart could draw.
 
     Args:
         form: one of the formats; ``table`` is plain text.
@@ -171,8 +174,8 @@ def _plain_text(
 
 
 def _chart(result: Any, *, is_requested: bool) -> BusbwChart | None:
-    """The chart of a result; None without sizes enough to draw. Raises a ColltoolError for one that
-    was requested and cannot be drawn."""
+    """The chart of a result; None where it has too few sizes. ColltoolError for one that was requested and
+    cannot be drawn."""
     from colltool.render.busbw_chart import FEWEST_SIZES
 
     chart_of = view_of(result).chart
@@ -232,7 +235,7 @@ def fabric_of(result: Any) -> str:
     return on_fabric(result.fabric, result.overrides)
 
 
-def described(fabric: Fabric) -> str:
+def description_line(fabric: Fabric) -> str:
     """The description of a fabric on one line; with overrides it is marked as the file's."""
     text = one_line(fabric.description)
     if text and fabric.overrides:
@@ -290,6 +293,7 @@ def context(overrides: Overrides = (), **values: Any) -> Columns[Any]:
 
 
 def _constant_column(key: str, value: Any) -> Column[Any]:
+    """A hidden column with this value in every row."""
     make_column = number if isinstance(value, int | float) else label
     if key == "bytes":
         return make_column(key, "size", title_size, hidden=True, get=lambda _: value)

@@ -4,6 +4,11 @@ a price (:class:`SizeDocument`).
 
 ``price``, ``breakdown``, ``crossover`` and ``explain`` are made of these; ``sweep``, ``compare`` and
 others use the words.
+
+Of a ``Price``, ``leading`` are the rows that may be called the fastest (what the user can run, or what was
+named), ``others`` the rest; both are in the order of ``results``. A row's ``rank_class`` is 0 where the user
+can run it, 1 where another library does, higher where none does. Its seconds are floats, or arrays where
+``price.bytes`` is an array of sizes.
 """
 
 from __future__ import annotations
@@ -135,8 +140,9 @@ _ROW: Columns[Ranked] = (
 # what people see in place of the columns name and algorithm
 _NAME: Column[Ranked] = label("name", "algorithm", fold=22, path="row.name")
 _HOW: Column[Ranked] = label("how", "inside / across", drop=4, fold=18)
-# the time of a row for people: its parts add up to the total, as the answer counts them; where the
-# screen is too narrow the launch goes first, which differs least between the rows
+# The time of a row for people, in the parts that the answer names, which add up to the total: steps, bytes
+# moved, launch, and the rest, which is the library's overhead. Where the screen is too narrow the launch
+# goes first, which differs least between the rows.
 _PARTS: Columns[Ranked] = columns_at(
     "row",
     (
@@ -166,7 +172,7 @@ def row_table(
     exist only if known.
 
     Args:
-        best: the row to highlight; none for None.
+        best: the index of the row to highlight; none for None.
         sizes: whether to show the size of each row.
         names: whether it is for people: the library's names of algorithms come first, and the parts
             of a time are those that the answer names.
@@ -194,7 +200,7 @@ def row_table(
 
 def _columns_for_people(ranked: Sequence[Ranked]) -> list[Column[Ranked]]:
     """The columns of CSV with the library's names, with the parts of the time before the total, and
-    with busbw the last to go."""
+    with busbw among the last that a narrow screen drops."""
     columns: list[Column[Ranked]] = []
     for column in _ROW:
         match column.key:
@@ -235,8 +241,8 @@ def seconds(row: AlgorithmEstimate) -> float:
 
 
 def every_row(prices: Sequence[Price]) -> Table:
-    """All rows of all sizes: what the library picks, the other selectable ones by time, then the
-    others by class and time."""
+    """All rows of all sizes: at each what the library picks, where that is known, the other leading ones by
+    time, then the others by class and time."""
     ranked = []
     for price in prices:
         pick = price.best if price.shows_pick else None
@@ -254,7 +260,8 @@ def library_label(price: Price) -> str:
 # --- one price of many sizes as prices of one size
 
 _NUMBERS = {"bytes": "bytes"} | LATE
-"""Fields of a row that may be arrays over sizes, each with the property that gives its value."""
+"""Fields of a row that may be arrays over sizes, each with the property that gives its value: fields of
+``LATE`` hold functions that compute it when it is asked for."""
 
 
 def at_each_size(price: Price) -> Iterator[Price]:
@@ -270,7 +277,8 @@ def at_each_size(price: Price) -> Iterator[Price]:
 
 
 def _at_one_size(row: AlgorithmEstimate, index: int) -> AlgorithmEstimate:
-    """A row with the elements of its arrays at an index, without phases; so are its layers below."""
+    """A row with the elements of its arrays at an index, without phases; likewise its layers below, which
+    are the same schedule's prices with less in them (on wires alone, with contention)."""
     below = None
     # a row without layers refers to itself
     if row.below[0] is not row:
@@ -282,7 +290,7 @@ def _at_one_size(row: AlgorithmEstimate, index: int) -> AlgorithmEstimate:
         if getattr(value, "shape", ()):
             value = value[index]
         numbers[field] = plain_number(value)
-    # tuple() is empty: the phases of the arrays do not fit one size
+    # late_phases is called for the phases: tuple() gives none, as those of the arrays do not fit one size
     return replace(row, late_phases=tuple, late_below=below, **numbers)
 
 
@@ -299,7 +307,7 @@ def heading(price: Price, sizes: str | None = None) -> str:
         sizes = f"{title_size(float(price.bytes))} per rank, "
     library = ""
     if price.library:
-        library = f"{running(price.library.name, leads=bool(price.runnable))}, "
+        library = f"{library_in_title(price.library.name, leads=bool(price.runnable))}, "
     collective = f"{price.primitive.label}{_on_fabric_text(price)}, {price.group.label}"
     return f"{collective}, {sizes}{library}{CONTENTION[price.mode]}"
 
@@ -318,7 +326,7 @@ def _on_fabric_text(price: Price) -> str:
     return f"{text} ({', '.join(media)})"
 
 
-def running(library: str, *, leads: bool) -> str:
+def library_in_title(library: str, *, leads: bool) -> str:
     """A library, by its key of ``LIBRARIES``, in a title; ``leads`` says whether it runs any of the
     rows."""
     entry = LIBRARIES[library]
@@ -339,6 +347,9 @@ def notes(
     note of a row with the rows that it is of, and why a library of the fabric does not run a row.
 
     Args:
+        rows: whose notes to show.
+        model: the model options in force, and ``usual``, those of the fabric's library.
+        prices: where to look for a winner on one port.
         first: how many notes the default view has, beside model options and a single winner on one
             port; all for None.
     """
@@ -378,7 +389,8 @@ def _readings_lines(
 
 
 def readings_block(readings: ModelOptions, varied: Collection[str] = ()) -> list[Block]:
-    """The model options that are not the default, but for ``varied`` ones, which are an axis."""
+    """The model options that are not the default, as a list of one block; empty without any. ``varied``
+    ones, which are an axis of a sweep, are left out."""
     return [Lines(line, ()) for line in _readings_lines(readings, varied=varied)]
 
 
@@ -388,7 +400,7 @@ def slow_words(slow: SlowRank | None) -> str:
     if slow is None:
         return ""
     condition = f"with one rank at {slow.share:g} of its bandwidth"
-    # one is None where the other is
+    # both are None where the time is not known; ``reason`` says why
     if slow.total_s is None or slow.slowdown is None:
         return f"{condition}: not known, {slow.reason}"
     costliest = "" if slow.rank is None else f"; rank {slow.rank} costs most"
@@ -396,8 +408,8 @@ def slow_words(slow: SlowRank | None) -> str:
 
 
 def named_anyway(prices: Sequence[Price]) -> list[Block]:
-    """Why rows that the user named would not be ranked otherwise, as a list of one block; empty
-    without such rows."""
+    """Why rows lead that would not if the user had not named them, as a list of one block; empty without
+    such rows."""
     lines: dict[str, None] = {}
     for price in prices:
         if not price.asked:
@@ -416,15 +428,15 @@ def place_name(tier: str, level: str) -> str:
 
 
 def segment_lines(pipelined_parts: Sequence[BestSegments]) -> list[str]:
-    """The best number of segments of each pipelined part, P* being that of the formula: ``ib: P* =
-    12.34, best with 12 segments: 1.2 ms including pipeline fill``."""
+    """A line on the best number of segments for each pipelined part, where P* is the formula's, no whole
+    number: ``ib: P* = 12.34, best with 12 segments: 1.2 ms including pipeline fill``."""
     lines = []
     for part in pipelined_parts:
         best = f"P* = {part.exact:.4g}, best with {counted(part.segments, 'segment')}"
         if part.exact < 1:
             best = f"P* = {part.exact:.2g}, so best sent whole"
-        took = f"{format_time(part.seconds)} including pipeline fill"
-        lines.append(f"{place_name(part.tier, part.level)}: {best}: {took}")
+        time = f"{format_time(part.seconds)} including pipeline fill"
+        lines.append(f"{place_name(part.tier, part.level)}: {best}: {time}")
     return lines
 
 
@@ -438,6 +450,7 @@ class ModelDocument(Document):
     echoed ``always`` or only if ``given``.
     """
 
+    # a class of annotations alone has them as keys: here they come from a table
     __annotations__ = {
         assumption: KINDS[assumption]
         for assumption in DECLARED

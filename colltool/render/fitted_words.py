@@ -1,5 +1,6 @@
 """How fabrics were changed so that they hold the ranks of a comparison or sweep, and which rank counts
-would fit them, in sentences."""
+would fit them, in sentences. Of a ``Fitted`` change, ``nodes`` and ``per_rack`` are None where they were not changed, and
+``noun`` is what holds the innermost ranks: node or rack."""
 
 from __future__ import annotations
 

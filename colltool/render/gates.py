@@ -4,6 +4,9 @@ Grafana, NVSentinel, aicr, and preflight scripts for Slurm and Kubernetes.
 A gate is the bus bandwidth that a healthy machine keeps, for each test and size of ``expect``: in GB/s
 of 10^9 bytes, as nccl-tests prints them, and rounded down. Each format has a writer, a generator of
 the lines or parts of its text; ``_WRITERS`` at the end names them.
+
+Of a size (``ExpectedSize``), ``expected_s`` and ``busbw_Bps`` are what to expect, ``slowest_s`` and
+``floor_busbw_Bps`` the gate: what ``Expected.share`` of healthy machines keep.
 """
 
 from __future__ import annotations
@@ -36,14 +39,16 @@ STEADY = 128 * 2**20
 _FLOAT = 4  # bytes of an element of nccl-tests' default type
 _MOST_IN_A_HOST = 16  # GPUs of the largest host with one operating system; more are a rack
 _IN_A_TRAY = 4  # GPUs of a host of a rack: a compute tray of GB200 and GB300
-_COUNT_OF_ONE_RANK = frozenset({AG, RS, A2A})  # tests whose count is the part of one rank
+# tests whose column "count" is the part of one rank, where all others count the whole buffer
+_COUNT_OF_ONE_RANK = frozenset({AG, RS, A2A})
 
 
 def gate_text(result: Expected, form: str) -> str:
-    """A result in a format of another program.
+    """Write a result in a format of another program; ``form`` is a key of ``_WRITERS``.
 
     Raises:
-        ColltoolError: thresholds of measured logs, or a format that gates all_reduce without it.
+        ColltoolError: the result has measured logs, which only ``prometheus`` can show; or the format
+            gates all_reduce at certain sizes, and the result has no such size.
     """
     if result.measured and form != "prometheus":
         what = f"{form} holds what a gate asks, not what logs reach"
@@ -52,8 +57,9 @@ def gate_text(result: Expected, form: str) -> str:
     return "\n".join(_WRITERS[form](result)) + "\n"
 
 
-def _filled(name: str, **words: object) -> str:
-    """A file of ``gate_files``; words between two ``@`` stand for those of a gate."""
+def _file_text(name: str, **words: object) -> str:
+    """Return the text of a file of ``gate_files``, in which ``@gate@`` is replaced by the argument
+    ``gate``, and so on."""
     text = (_FILES / name).read_text(encoding="utf-8").removesuffix("\n")
     for word, meaning in words.items():
         text = text.replace(f"@{word}@", str(meaning))
@@ -61,7 +67,8 @@ def _filled(name: str, **words: object) -> str:
 
 
 def _about_comments(result: Expected) -> str:
-    """What the numbers are, as lines of comment."""
+    """Return lines of comment (``# ...``): whose numbers these are, how many machines keep them, and
+    how many of the gates no measurement supports."""
     lines = [
         f"# {machine_text(result)}, by colltool {__version__}.",
         f"# The gate is what {keepers_text(result.share)} keep.",
@@ -78,9 +85,10 @@ def _about_comments(result: Expected) -> str:
 
 
 def _gate_text(size: ExpectedSize) -> str:
-    """GB/s that a gate asks, rounded down so that rounding never fails a machine: to whole numbers
-    from 100 on, below to a digit more for each power of ten: 473.8 is 473, 45.67 is 45.6, 3.456 is
-    3.45."""
+    """Return the GB/s that a gate asks, rounded down so that rounding never fails a machine.
+
+    Three digits are kept, and all digits before the point: 473.8 is 473, 45.67 is 45.6, 3.456 is 3.45.
+    """
     rate = size.floor_busbw_Bps / _GB
     step = 1.0
     while rate < 100 * step:
@@ -89,9 +97,9 @@ def _gate_text(size: ExpectedSize) -> str:
 
 
 def _nccl_tests(result: Expected) -> Iterator[str]:
-    """nccl-tests' table: the left half expected, the right half what a gate asks.
+    """Write nccl-tests' table: the left half expected, the right half what a gate asks.
 
-    As its sizes are, those that give a rank no element are left out.
+    A size that gives a rank no whole element is left out, as nccl-tests leaves it out.
     """
     yield _about_comments(result)
     for primitive, sizes in _by_test(result.sizes).items():
@@ -109,11 +117,11 @@ def _nccl_tests(result: Expected) -> Iterator[str]:
 
 
 def _nccl_tests_row(size: ExpectedSize, elements: int) -> str:
-    """A size with its ``elements`` of float, in the columns of the head."""
+    """Write the row of a size under the head of :func:`_nccl_tests`; ``elements``: its count."""
     primitive = size.primitive
     redop = "sum" if primitive in (AR, RS, Primitive.REDUCE) else "none"
     root = 0 if primitive in (Primitive.BROADCAST, Primitive.REDUCE) else -1
-    # out of place, which is expected, and in place, which is the gate
+    # the table's halves out-of-place and in-place have what is expected, and the gate
     halves = ""
     for seconds in (size.expected_s, size.slowest_s):
         algbw = size.bytes / seconds / _GB
@@ -131,7 +139,8 @@ def _by_test(sizes: Iterable[ExpectedSize]) -> dict[Primitive, list[ExpectedSize
 
 
 def _prometheus(result: Expected) -> Iterator[str]:
-    """The text format 0.0.4: gauges in base units, a series a test and size."""
+    """Write Prometheus' text format 0.0.4: gauges in base units, with a series for each test and
+    size."""
     labelled = [(_gauge_labels(result, size), size) for size in result.sizes]
     keepers = keepers_text(result.share)
     gauges: list[tuple[str, str, Callable[[ExpectedSize], object]]] = [
@@ -160,7 +169,7 @@ def _prometheus(result: Expected) -> Iterator[str]:
 
 
 def _gauge_lines(gauge: str, text: str, series: Mapping[str, object]) -> Iterator[str]:
-    """A gauge with its help, and the value of each series by its labels."""
+    """Write a gauge with its help; ``series``: the value of each by its labels, as text in braces."""
     yield f"# HELP {gauge} {text}"
     yield f"# TYPE {gauge} gauge"
     for labels, value in series.items():
@@ -184,8 +193,8 @@ def _gauge_labels(result: Expected, size: ExpectedSize) -> str:
 
 
 def _all_reduces(result: Expected, form: str) -> list[ExpectedSize]:
-    """The sizes of all_reduce that a gate takes, the steady ones where there are any; ColltoolError
-    without all_reduce."""
+    """Return the sizes of all_reduce that a gate takes, by rising size: the steady ones where there are
+    any. ColltoolError without all_reduce."""
     sizes = _by_test(result.sizes).get(AR, [])
     if not sizes:
         fix = f"add it: {argument_text('test', 'all_reduce')}"
@@ -215,7 +224,7 @@ _ALL_REDUCE = _NvsentinelCheck("preflight-nccl-allreduce", "MESSAGE_SIZES", "GiB
 
 
 def _nvsentinel(result: Expected) -> Iterator[str]:
-    """Values of NVSentinel's chart: its loopback check on one node, its all-reduce check on more.
+    """Write values of NVSentinel's chart: its loopback check on one node, its all-reduce check on more.
 
     One threshold (BW_THRESHOLD_GBPS, GB/s of busbw) holds for all sizes that a check runs, so it is
     the least of theirs.
@@ -227,9 +236,10 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
         what = f"{check.name} runs whole {check.unit}, and no size is"
         fix = f"write {argument_text('sizes', '4G,8G')}"
         raise ColltoolError(what, argument="sizes", fix=fix)
+    # the largest
     run_sizes = possible[-check.most_sizes :]
     slowest = min(run_sizes, key=attrgetter("floor_busbw_Bps"))
-    yield _filled(
+    yield _file_text(
         "nvsentinel.yaml",
         about=_about_comments(result),
         check=check.name,
@@ -244,10 +254,11 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
 # An overlay of aicr's recipes, kind RecipeMetadata of aicr.run/v1beta1 (recipes/overlays of its main
 # branch in 2026). A phase replaces the one that it overlays, so that checks stand here as well.
 def _aicr(result: Expected) -> Iterator[str]:
-    """An overlay with the floor of ``nccl-all-reduce-bw``, at the largest size."""
+    """Write an overlay with the floor of ``nccl-all-reduce-bw``, at the largest size."""
     largest = _all_reduces(result, "aicr")[-1]
+    # aicr's word for the accelerator: "h100" of H100-SXM
     device = result.device.lower().partition("-")[0] or "any"
-    yield _filled(
+    yield _file_text(
         "aicr.yaml",
         about=_about_comments(result),
         bytes=int(largest.bytes),
@@ -257,10 +268,10 @@ def _aicr(result: Expected) -> Iterator[str]:
 
 
 def _preflight(result: Expected, scheduler: str, run: str) -> str:
-    """A script that runs the tests of a gate, and compares each with its gates.
+    """Write a script that runs the tests of a gate, and compares each with its gates.
 
     Args:
-        scheduler: the lines before the first command.
+        scheduler: the comment lines before the first command, which a scheduler may read.
         run: the commands that write the log: before the rows of a test a line ``preflight: TEST``.
     """
     gates = []
@@ -269,7 +280,7 @@ def _preflight(result: Expected, scheduler: str, run: str) -> str:
         comparisons.append(f"compare {sizes[0].test} || low=1")
         for size in _steady_sizes(sizes):
             gates.append(f"{size.test} {int(size.bytes)} {_gate_text(size)}")
-    return _filled(
+    return _file_text(
         "preflight.sh",
         about=_about_comments(result),
         scheduler=scheduler,
@@ -280,14 +291,16 @@ def _preflight(result: Expected, scheduler: str, run: str) -> str:
 
 
 def _test_runs(result: Expected) -> Iterator[tuple[str, str]]:
-    """Each test with nccl-tests' options, a run for each size, as sizes need not be multiples."""
+    """Yield (test, nccl-tests' options) of each run: a run has one size, as nccl-tests could only step
+    through sizes at a constant factor."""
     for sizes in _by_test(result.sizes).values():
         for size in _steady_sizes(sizes):
             yield size.test, f"-b {int(size.bytes)} -e {int(size.bytes)} -g 1 -c 0"
 
 
 def _host_counts(result: Expected) -> tuple[int, int]:
-    """Hosts, and GPUs of each. Of 72 GPUs in one domain these are 18 and 4: a rack of compute trays."""
+    """Return how many hosts there are, and GPUs of each. Of 72 GPUs in one domain these are 18 and 4: a
+    rack of compute trays. The last host may have fewer GPUs."""
     ranks = result.group.ranks
     gpus_of_host = ranks
     if result.nodes > 1:
@@ -299,7 +312,7 @@ def _host_counts(result: Expected) -> tuple[int, int]:
 
 
 def _slurm(result: Expected) -> Iterator[str]:
-    """A batch script that runs the tests once on all hosts."""
+    """Write a batch script that runs the tests once on all hosts."""
     hosts, gpus = _host_counts(result)
     runs = []
     for test, options in _test_runs(result):
@@ -308,19 +321,20 @@ def _slurm(result: Expected) -> Iterator[str]:
     scheduler = (
         f"#SBATCH --nodes={hosts}\n#SBATCH --ntasks-per-node={gpus}\n#SBATCH --gpus-per-node={gpus}"
     )
-    yield _preflight(result, scheduler, _filled("slurm.sh", runs="\n".join(runs)))
+    yield _preflight(result, scheduler, _file_text("slurm.sh", runs="\n".join(runs)))
 
 
 def _kubernetes(result: Expected) -> Iterator[str]:
-    """An MPIJob of the Kubeflow MPI operator (kubeflow.org/v2beta1) that runs the tests once on all
-    hosts, and whose log is compared here."""
+    """Write a script that starts an MPIJob of the Kubeflow MPI operator (kubeflow.org/v2beta1), which runs
+    the tests once on all hosts, and that compares its log."""
     hosts, gpus = _host_counts(result)
     runs = []
     for test, options in _test_runs(result):
         runs.append(f"echo preflight: {test}")
         runs.append(f"mpirun -np {result.group.ranks} $NCCL_TESTS/{test}_perf {options}")
+    # as deep as the block of YAML in kubernetes.sh that they go into
     indented = indent("\n".join(runs), " " * 18)
-    run = _filled("kubernetes.sh", hosts=hosts, gpus=gpus, runs=indented)
+    run = _file_text("kubernetes.sh", hosts=hosts, gpus=gpus, runs=indented)
     yield _preflight(result, "# Needs kubectl and the Kubeflow MPI operator (v2beta1).", run)
 
 

@@ -33,7 +33,7 @@ _WIDTH = 24
 
 def board_lines(result: Expected) -> Iterator[str]:
     """The board as JSON, to import in Grafana."""
-    # "board", and the lists of panels "first", "test" (of each test) and "last"
+    # a mapping: "board", and the lists of panels "first", "test" (of each test) and "last"
     parts = json.loads(_FILE.read_text(encoding="utf-8"))
     # the labels that all gauges of an answer share
     shared = {
@@ -57,10 +57,10 @@ def board_lines(result: Expected) -> Iterator[str]:
         "micro": TIME_METRIC,
         "supported": FLOOR_SUPPORTED,
     }
-    panels = _filled(parts["first"], words)
+    panels = _part_with_words(parts["first"], words)
     for largest in result.largest:
-        panels += _filled(parts["test"], words | _words_of_test(largest))
-    panels += _filled(parts["last"], words)
+        panels += _part_with_words(parts["test"], words | _words_of_test(largest))
+    panels += _part_with_words(parts["last"], words)
     # Panels stand from left to right as in board.json, some two in a row; only the rows' places are
     # ours.
     top = 0
@@ -71,12 +71,12 @@ def board_lines(result: Expected) -> Iterator[str]:
         # this one ends its row
         if grid["x"] + grid["w"] == _WIDTH:
             top += grid["h"]
-    board = _filled(parts["board"], words) | {"panels": panels}
+    board = _part_with_words(parts["board"], words) | {"panels": panels}
     yield from json.dumps(board, indent=2).splitlines()
 
 
-def _filled(part: Any, words: Mapping[str, str]) -> Any:
-    """A part of the board with the machine's words."""
+def _part_with_words(part: Any, words: Mapping[str, str]) -> Any:
+    """A part of the board, a list or mapping of JSON, with words in place of their names between two ``@``."""
     text = json.dumps(part)
     for word, meaning in words.items():
         # escaped as inside a string of JSON

@@ -29,14 +29,14 @@ def to_guide(text: str, screen: Screen) -> str:
     rendered = []
     for number, part in enumerate(parts):
         # prose and fenced blocks in turn: split() returns what its group matched as well
-        part_text = _fenced(part, screen) if number % 2 else _prose(part, screen)
+        part_text = _fenced_text(part, screen) if number % 2 else _prose_text(part, screen)
         if part_text.strip():
             rendered.append(part_text)
     return "\n".join(rendered)
 
 
-def _prose(markdown: str, screen: Screen) -> str:
-    """Markdown as text for a terminal."""
+def _prose_text(markdown: str, screen: Screen) -> str:
+    """Markdown without fenced blocks as text for a terminal."""
     # rich for Markdown alone: our tables drop and fold columns, which its tables do not
     from rich.console import Console
     from rich.markdown import Markdown
@@ -59,7 +59,7 @@ def _prose(markdown: str, screen: Screen) -> str:
     return "\n".join(lines).strip("\n") + "\n"
 
 
-def _fenced(block: str, screen: Screen) -> str:
+def _fenced_text(block: str, screen: Screen) -> str:
     """The text of a fenced block: commands with their output, indented and wrapped to the screen, or
     a file, which is never wrapped."""
     lines = block.splitlines()
@@ -95,7 +95,7 @@ def _pieces(line: str, width: int) -> list[str]:
     indent = line[: len(line) - len(words)]
     is_command = _is_command(line)
     if is_command:
-        # of the backslash
+        # room for the blank and the backslash at its end
         width -= 2
     pieces = wrap(
         words,

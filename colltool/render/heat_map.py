@@ -22,9 +22,9 @@ def heat_map_lines(
     *,
     unicode: bool = False,
 ) -> Lines:
-    """The strips, one a line with its name, under a legend.
+    """Write each strip as a line with its name, under a legend.
 
-    A strip of more cells than fit has several cells a character, which shows the busiest of them.
+    Of a strip with more cells than fit, a character stands for several, and shows the busiest of them.
     ``width`` is in characters; None is a pipe or a file.
     """
     shades = BLOCKS if unicode else ASCII
@@ -35,7 +35,7 @@ def heat_map_lines(
     for strip in heat_map.strips:
         merged = ceil(len(strip.cells) / most_characters)
         line = f"{strip.name:<{name_width}}  "
-        line += _shaded(strip.cells, merged, shades)
+        line += _characters(strip.cells, merged, shades)
         links = strip.per_cell * merged
         scale = f"  {links} links per character"
         # a list indents its lines by two
@@ -47,7 +47,7 @@ def heat_map_lines(
     return Lines(title, lines, verbatim=True)
 
 
-def _shaded(cells: Sequence[float], merged: int, shades: str) -> str:
+def _characters(cells: Sequence[float], merged: int, shades: str) -> str:
     """Cells from 0 to 1, the share of the hottest, as characters: one for so many ``merged`` cells.
 
     Only idle cells have the first shade.

@@ -1,4 +1,5 @@
-"""Intervals of prices in words and JSON: where nine of ten measurements lie."""
+"""Intervals of prices in words and JSON: where nine of ten measurements lie, from ``low_s`` to ``high_s``. In words
+they are relative to a price, whose seconds the functions take."""
 
 from __future__ import annotations
 
@@ -18,10 +19,9 @@ WIDE = 3.0
 """Intervals with an upper end of this many times the price and more are written as a factor."""
 
 
-def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
-    """The interval with its reason: ``-34% to +51%: no measurement beyond 192 ranks``.
-
-    Empty without an interval. An interval alone needs the ``seconds`` that it is relative to.
+def interval_and_reason(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
+    """The interval of a row with its reason: ``-34% to +51%: no measurement beyond 192 ranks``; empty for a row
+    without one. An interval alone needs the ``seconds`` that it is relative to.
     """
     interval = row if isinstance(row, Interval) else row.interval
     if interval is None:
@@ -46,7 +46,7 @@ def within_words(low: float, high: float) -> str:
         low, high: the ends over the price, less 1: -0.34 and 0.51.
     """
     if 1 + high <= WIDE:
-        return f"{_signed(low)} to {_signed(high)}"
+        return f"{_signed_percent(low)} to {_signed_percent(high)}"
     factor = f"{1 + high:.0f}"
     # below ten times with two digits
     if high < 9:
@@ -57,7 +57,8 @@ def within_words(low: float, high: float) -> str:
     return f"{format_count(1 + low, 2)} to {factor} times that"
 
 
-def _signed(share: float) -> str:
+def _signed_percent(share: float) -> str:
+    """``-34%``, ``+51%``, ``+0%``."""
     return f"{'+' if share >= 0 else '-'}{whole_percent(abs(share))}"
 
 

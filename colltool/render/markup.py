@@ -1,7 +1,8 @@
 """Blocks as GitHub-flavoured Markdown (:func:`to_markdown`), a self-contained HTML page
 (:func:`to_html`), or an HTML fragment for a notebook (:func:`to_fragment`).
 
-Text from files and users (names, notes, paths) is escaped where it is written, once.
+Text from files and users (names, notes, paths) is escaped where it is written, once: by :func:`html` or
+:func:`markdown`.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ body {{ font-family: sans-serif; margin: 2em; }}
 
 
 def html(text: str) -> str:
-    """Printable, with HTML escaped."""
+    """Return a text on one line, in the audience's words, without control characters and with HTML escaped."""
     return escape(displayed(text))
 
 
 def to_html(blocks: Sequence[Block]) -> str:
-    """A whole page."""
+    """Return a whole page with all rows; its title is the first that a block gives."""
     titles = filter(None, map(_title, blocks))
     title = html(next(titles, "colltool"))
     return _PAGE.format(title=title, style=_STYLE, body=unstyled_html(blocks, most=None))
@@ -72,7 +73,7 @@ def _title(block: Block) -> str:
 
 
 def to_fragment(blocks: Sequence[Block]) -> str:
-    """A fragment with its own style, at most :data:`MOST_ROWS` rows a table."""
+    """Return a fragment with its own style, with at most :data:`MOST_ROWS` rows of each table."""
     return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{unstyled_html(blocks)}</div>\n'
 
 
@@ -125,13 +126,13 @@ def _html_table(table: Table, most: int | None) -> str:
 
 
 def _html_cell(tag: str, column: Column[Any], text: str) -> str:
-    """A cell; ``tag`` may have attributes."""
+    """A cell as HTML; ``tag`` is its element, which may have attributes."""
     side = ' class="n"' if column.right else ""
     return f"<{tag}{side}>{html(text)}</{tag.partition(' ')[0]}>"
 
 
 def markdown(text: str) -> str:
-    """Printable, with Markdown markup escaped."""
+    """Return a text as :func:`html` does, with Markdown's markup escaped instead."""
     return _MARKDOWN.sub(r"\\\1", displayed(text))
 
 
@@ -171,6 +172,7 @@ def _block_markdown(block: Block) -> str:
 
 
 def _markdown_table(table: Table) -> str:
+    """A table as a pipe table, under its title in bold."""
     rows = [
         [markdown(column.title) for column in table.shown],
         ["---:" if column.right else ":---" for column in table.shown],

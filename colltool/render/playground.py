@@ -38,31 +38,32 @@ _CORE = "pydantic-core"
 
 
 def playground(pyodide: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the path (with ``/``) within the site and the content of each file; ColltoolError for a
-    folder that lacks one.
+    """Yield the path (with ``/``) within the site and the content of each file; ColltoolError where a file of
+    Pyodide or the wheel is missing.
 
     Args:
         pyodide: a folder with the files of Pyodide's npm package and a wheel of pydantic_core.
     """
     # first, so that a folder that lacks something is found before anything is written
     core = _core_wheel(pyodide)
-    yield "playground/index.html", _filled("index.html")
+    yield "playground/index.html", _page_file("index.html")
     files = {f"playground/pyodide/{part}": _read(pyodide / part) for part in _PYODIDE}
     files["playground/colltool.zip"] = _packages()
-    yield from _compiled(files, pyodide).items()
+    yield from _with_compiled_archives(files, pyodide).items()
     yield "playground/pydantic_core.whl", _read(core)
     for part in ("playground.css", "playground.js", "worker.mjs"):
-        yield f"playground/{part}", _filled(part)
+        yield f"playground/{part}", _page_file(part)
 
 
-def _filled(name: str) -> bytes:
+def _page_file(name: str) -> bytes:
     """A file of the page, with the version and the Python that writes it filled in."""
     text = _read(_PAGE / name).decode().replace("VERSION", __version__)
     return text.replace("WRITTEN_BY", "{}.{}".format(*sys.version_info)).encode()
 
 
 def _core_wheel(pyodide: Path) -> Path:
-    """The wheel of pydantic's core, of the version that pydantic wants here, for this Pyodide."""
+    """The path of the wheel of pydantic's core, of the version installed here, for this Pyodide; ColltoolError
+    where it, or a file of Pyodide, is missing."""
     missing = [part for part in _PYODIDE if not (pyodide / part).is_file()]
     if missing:
         raise ColltoolError(
@@ -110,9 +111,9 @@ def _packages() -> bytes:
     return packed.getvalue()
 
 
-def _compiled(files: dict[str, bytes], pyodide: Path) -> dict[str, bytes]:
-    """The files with the modules in archives compiled, which saves a page a part of the time to its first
-    answer. As they are where there is no Node, or one that does not run Pyodide."""
+def _with_compiled_archives(files: dict[str, bytes], pyodide: Path) -> dict[str, bytes]:
+    """The files with the modules in their zip archives compiled, so that a page answers sooner; as they are
+    where there is no Node, or one that does not run Pyodide."""
     node = shutil.which("node")
     if node is None:
         return files

@@ -1,5 +1,6 @@
 """A priced algorithm as JSON (:class:`RowDocument`), with its phases and layers. A price at a size has
-a list of them, ``breakdown`` and ``explain`` have one or more."""
+a list of them, ``breakdown`` and ``explain`` have one or more. Of a price over an array of sizes numbers are arrays,
+which JSON has as lists."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 
 ``documents.toml`` names the classes of each document, :func:`record_type` makes data classes of
 them, pydantic makes schemas of these (:func:`_typed_schema`), and :func:`document_schema` adds what
-all documents have. The unit of a number follows from the name of its key.
+all documents have. A document of several classes is printed by one or another of them. The unit of a number
+follows from the name of its key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from colltool.base.statements import Statement
 from colltool.render.documents import WRITTEN_AS, Document, field_names
 
 Schema = dict[str, Any]
-# by the end of a key
+# the unit of a number by the end of its key
 _UNITS = {
     "_s": "seconds",
     "_Bps": "bytes a second",
@@ -60,7 +61,7 @@ def schema_of(name: str) -> Schema:
 
 
 def command_for(document: str) -> str:
-    """The command that prints a document: ``fabric show``."""
+    """The command that prints a document: ``fabric show`` of ``fabric-show``, unless DOCUMENTS has another."""
     return DOCUMENTS[document].get("command") or document.replace("-", " ")
 
 
@@ -152,6 +153,7 @@ def record_type(*kinds: type) -> type:
         default = field() if name in of_all else field(default=None)
         fields.append((name, _pydantic_type(hint), default))
     record = make_dataclass(kinds[0].__name__.removesuffix("Document"), fields, kw_only=True)
+    # "allow" of a document that may have further keys
     extra = "allow" if getattr(kinds[0], "open", False) else "forbid"
     record.__pydantic_config__ = {"extra": extra}  # type: ignore[attr-defined]
     return record

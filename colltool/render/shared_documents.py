@@ -1,11 +1,17 @@
-"""Documents, and values of their keys, that several views share. How documents are declared is told in
-:mod:`colltool.render.documents`.
+"""Documents, and values of their keys, that several views share.
 
-A function of a result or a record returns the value of a key (:func:`whole_size`); :func:`whole` and
-:func:`mapping` take a path and declare a key. What was set, what a file assumes and the machine in use
-are in the overrides of a fabric: ``..._of`` and ``..._with`` take these, the others a result that has
-them. :class:`OverridesDocument` has all three for a result, :class:`SetInFabricDocument` for the fabric
-within a result.
+How a document declares its keys (more in :mod:`colltool.render.documents`): a bare annotation is the
+attribute of that name; ``derived(path or function)`` takes the value from elsewhere; ``optional(...)`` does
+too, and leaves the key out where the value is ``LEFT_OUT``. ``of=`` is the record that a document is made
+of wherever one is met.
+
+Two kinds of functions: one that takes a result or a record returns the value of a key
+(:func:`whole_size`); :func:`whole` and :func:`mapping` take a path and declare a key.
+
+What was set, what a file assumes and the machine in use are all in ``overrides``, which a fabric hands
+on to its results: :func:`machine_of` and :func:`assumed_with` take the overrides, :func:`machine_in_use` and
+:func:`assumed_by_file` a result or fabric that has them. :class:`OverridesDocument` has all three for a
+result with overrides, :class:`SetInFabricDocument` for one with a fabric.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ def mapping(path: str) -> Any:
 
 
 def model_echo(result: Any) -> Any:
-    """The options of the model that a result was made with."""
+    """The options of the model that a result was made with, as JSON has them."""
     return result.readings.echo()
 
 
@@ -57,13 +63,14 @@ class MachineDocument(Document, of=MachineUsed):
 
 
 def values_set(result: Any) -> Any:
-    """The values that were set, by key; left out where none were."""
+    """The values that were set over the file's, by key; left out where none were."""
     return dict(result.overrides) or LEFT_OUT
 
 
 def machine_of(overrides: Overrides) -> Any:
     """The machine whose rows are in the prices; left out of results that take none."""
-    # overrides that a fabric was loaded with are Applied; plain pairs are of a result without one
+    # overrides that a fabric was loaded with are Applied and know the machine (or None, JSON's null); those of
+    # a result that loaded no fabric, such as one read from a file, are plain pairs and do not
     return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
 
 
@@ -73,7 +80,7 @@ def machine_in_use(result: Any) -> Any:
 
 
 def assumed_with(overrides: Overrides) -> Any:
-    """What the file of a fabric assumes; left out where it assumes nothing."""
+    """What the file of a fabric assumes, a text each; left out where it assumes nothing."""
     return list(assumed_in(overrides)) or LEFT_OUT
 
 
@@ -126,7 +133,7 @@ def _open_axes(group: GroupPlacement) -> Any:
 
 
 class GroupDocument(Document, of=GroupPlacement):
-    """Where the ranks of a group are."""
+    """Where the ranks of a group are; its fields are those of the record."""
 
     ranks: int
     stride: int
@@ -138,8 +145,8 @@ class GroupDocument(Document, of=GroupPlacement):
 
 
 class MovedNumberDocument(Document):
-    """Seconds of an answer with one number at either end of its range, all others as in the
-    file."""
+    """Seconds of an answer with one number of the fabric at either end of its range (``low``, ``high``),
+    and all others as in the file; ``value``: the file's."""
 
     key: str = derived("number.key")
     value: float = derived("number.value")

@@ -37,10 +37,10 @@ _BEST_ROW = "1;32"  # bold green
 class Screen(NamedTuple):
     """Where text goes: a terminal, or a pipe or file.
 
-    ``fit``: what becomes of a table that is too wide. On a terminal it folds texts and drops
-    columns. In a pipe each row is a line, so that grep and awk find it whole: it has the columns
-    that a terminal of this width would show, ``wide`` as they are, or, where COLUMNS states a width,
-    it drops columns until it fits.
+    ``fit`` says what becomes of a table that is too wide. ``fold``, for a terminal, folds texts and drops
+    columns. In a pipe each row is a line, so that grep and awk find it whole: with ``wide`` a table has the
+    columns that a terminal of this width would show, as wide as they are; with ``drop``, where COLUMNS
+    states a width, it drops columns until it fits.
     """
 
     width: int | None = None  # characters of a line; None: as wide as the text
@@ -78,7 +78,7 @@ def to_text(
     chart: BusbwChart | None = None,
     chart_requested: bool = False,
 ) -> str:
-    """All blocks, a blank line between; columns that do not fit follow in a second table.
+    """Write all blocks, a blank line between; columns that do not fit follow in further tables.
 
     Without ``everything`` it is the default view, whose last line says what ``--all`` adds. The
     chart stands between the blocks and that line: if it was requested, or if all fits on the screen.
@@ -94,7 +94,7 @@ def to_text(
             left_out.append(f"columns: {', '.join(dict.fromkeys(dropped_titles))}")
     closing = []
     if left_out:
-        closing.append(_painted(f"--all adds {'; '.join(left_out)}", screen, _DIM))
+        closing.append(_painted_lines(f"--all adds {'; '.join(left_out)}", screen, _DIM))
     if chart is not None:
         lines_above = "\n".join([*texts, *closing]).count("\n")
         rows = _chart_rows(lines_above, screen, is_requested=chart_requested)
@@ -121,7 +121,7 @@ def _block_text(block: Block, screen: Screen, dropped_titles: list[str] | None) 
     """A block as lines of text; ``dropped_titles`` as in :func:`_table_text`."""
     match block:
         case Headline():
-            return _painted(displayed(block.text), screen, _BOLD)
+            return _painted_lines(displayed(block.text), screen, _BOLD)
         case Table():
             return _table_text(block, screen, dropped_titles)
         case Strips():
@@ -133,13 +133,13 @@ def _block_text(block: Block, screen: Screen, dropped_titles: list[str] | None) 
     # what is left is a list; one without lines is a sentence
     title = displayed(block.title)
     if not block.lines:
-        return _painted(title, screen, "")
+        return _painted_lines(title, screen, "")
     width = None if block.verbatim else screen.width
     lines = "".join(f"{_list_line(displayed(line), width)}\n" for line in block.lines)
-    return _painted(f"{title}:", screen, _BOLD) + lines
+    return _painted_lines(f"{title}:", screen, _BOLD) + lines
 
 
-def _painted(text: str, screen: Screen, style: str) -> str:
+def _painted_lines(text: str, screen: Screen, style: str) -> str:
     """A text in a style as one or more whole lines, wrapped to the screen."""
     lines = [text]
     if screen.width:
@@ -147,8 +147,8 @@ def _painted(text: str, screen: Screen, style: str) -> str:
     return "".join(f"{screen.paint(line, style)}\n" for line in lines)
 
 
-_TRUNK = " |+-│├└─"  # characters that lines of a tree begin with
-# In lines that continue an entry of a tree, "│ ├─ " becomes "│    ".
+_TRUNK = " |+-│├└─"  # characters that lines of a tree begin with: its trunk and branches
+# what is blank where an entry of a tree goes on in a further line: "│ ├─ " becomes "│    "
 _BRANCH = re.compile(r"[^ |│]")
 _LEAST_TEXT = 20  # characters beside the trunk, even where the line is then too wide
 
@@ -190,7 +190,7 @@ def _table_text(table: Table, screen: Screen, dropped_titles: list[str] | None) 
         grids += further_tables(all_columns[0], dropped, screen.width or 0)
     text = ""
     if table.title:
-        text = _painted(displayed(table.title), screen, _BOLD)
+        text = _painted_lines(displayed(table.title), screen, _BOLD)
     for grid in grids:
         text += _grid(grid, screen, table.best)
     return text

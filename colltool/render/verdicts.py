@@ -2,7 +2,13 @@
 
 A question is a collective on some rank counts. Its verdict has claims, which are bands of sizes with
 a winner or another plain fact, and ``rest``: all other sizes, of which no claim is made. A rival is
-another column (fabric) of a claim, with how many times the winner's time it takes.
+another column (fabric) of a claim, with how many times the winner's time it takes, from ``least`` to
+``most``.
+
+A band is of one ``kind``: ``winner``; ``alone`` (only one column can run it) or ``none``; ``behind`` (nobody wins,
+but some surely lose); ``close`` or ``mixed`` (too close to call, or now this and now that); ``same``; ``unlike``
+(times that have different things in them). ``first`` and ``last`` tell whether it holds the smallest and the
+largest size of the question.
 """
 
 from __future__ import annotations
@@ -44,19 +50,19 @@ def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: boo
 
 
 def claims_text(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
-    """The verdict without its question."""
+    """The verdict without its question: the claims by size, then what holds elsewhere."""
     text = ""
     previous: SizeBand | None = None
     for claim in verdict.claims:
         if previous is None:
-            text = _claim_text(result, claim, again=False)
+            text = _claim_text(result, claim, is_continued=False)
         elif (previous.kind, previous.winner) == ("winner", claim.winner) and len(
             claim.rivals
         ) == 1:
             # of the same winner: ``a is 1.4x faster than b up to 85 KB and 2x above 1 MB``
             text += f" and {_ratio_text(claim.rivals[0])}{_sizes_text(claim)}"
         else:
-            text += f", {_claim_text(result, claim, again=True)}"
+            text += f", {_claim_text(result, claim, is_continued=True)}"
         previous = claim
     if verdict.rest is not None:
         unclaimed = _unclaimed_text(result, verdict, verdict.rest, brief=brief)
@@ -65,8 +71,8 @@ def claims_text(result: Comparison, verdict: QuestionVerdict, *, brief: bool = F
 
 
 def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -> str:
-    """How the ``first`` of two columns does, over the widest band of sizes that is won: ``all-reduce
-    up to 1.7x faster than b above 1 MB``."""
+    """Say how the ``first`` of two columns does, in the widest band of sizes that either wins: ``all-reduce up
+    to 1.7x faster than b above 1 MB``. Without such a band the whole verdict in brief."""
     collective = verdict.primitive.label
     won = [claim for claim in verdict.claims if claim.kind == "winner"]
     if not won:
@@ -83,7 +89,7 @@ def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -
     if widest.winner == first:
         slower_or_faster = "faster"
         second = rival.column
-    up_to = _factor(rival.most)
+    up_to = _factor_text(rival.most)
     return f"{collective} up to {up_to} {slower_or_faster} than {second}{_sizes_text(widest)}"
 
 
@@ -108,11 +114,11 @@ def _ranks_text(ranks: Sequence[int]) -> str:
     return f"{and_text(ranks)} ranks"
 
 
-def _claim_text(result: Comparison, claim: SizeBand, *, again: bool) -> str:
+def _claim_text(result: Comparison, claim: SizeBand, *, is_continued: bool) -> str:
     """A claim in words, with its sizes: ``a is 1.4x to 1.7x faster than b up to 85 KB``.
 
     Args:
-        again: whether it follows another claim, whose words it does not repeat.
+        is_continued: whether it follows another claim, whose words it does not repeat.
     """
     sizes = _sizes_text(claim)
     if claim.kind == "alone":
@@ -122,18 +128,18 @@ def _claim_text(result: Comparison, claim: SizeBand, *, again: bool) -> str:
     if claim.kind == "behind":
         return f"{_behind_text(claim)}{sizes}"
     rivals = sorted(claim.rivals, key=attrgetter("least"))
-    subject = claim.winner if again else f"{claim.winner} is"
+    subject = claim.winner if is_continued else f"{claim.winner} is"
     if len(rivals) > _MOST_RIVALS:
         nearest = rivals[0]
         return f"{subject} fastest{sizes}, {_ratio_text(nearest)} ahead of {nearest.column}"
-    if again and len(rivals) == 1:
+    if is_continued and len(rivals) == 1:
         return f"{subject} {_ratio_text(rivals[0])} faster{sizes}"
     faster = [f"{_ratio_text(rival)} faster than {rival.column}" for rival in rivals]
     return f"{subject} {and_text(faster)}{sizes}"
 
 
 def _behind_text(claim: SizeBand) -> str:
-    """Which columns surely lose, where nobody wins: ``a is 1.2x to 1.4x slower than the fastest``."""
+    """Name the columns that surely lose, where nobody wins: ``a is 1.2x to 1.4x slower than the fastest``."""
     slower = [rival for rival in claim.rivals if rival.slower]
     if len(slower) > _MOST_RIVALS:
         leading = [rival.column for rival in claim.rivals if not rival.slower]
@@ -157,10 +163,10 @@ def _sizes_text(claim: SizeBand) -> str:
 
 def _ratio_text(rival: RivalRatio) -> str:
     """``1.4x``, or ``1.4x to 1.7x``."""
-    return span_text(_factor(rival.least), _factor(rival.most))
+    return span_text(_factor_text(rival.least), _factor_text(rival.most))
 
 
-def _factor(ratio: float) -> str:
+def _factor_text(ratio: float) -> str:
     return format_factor(ratio, 3 if ratio < 10 else 2)
 
 
@@ -188,7 +194,7 @@ def _unclaimed_text(
 def _difference_text(rivals: Sequence[RivalRatio]) -> str:
     """``a is ahead by 1.6x`` where one of two is ahead at every size, else how far they differ."""
     *ahead, last = sorted(rivals, key=attrgetter("most"))
-    up_to = f"up to {_factor(last.most)}"
+    up_to = f"up to {_factor_text(last.most)}"
     # where nobody wins, rivals are all columns, with their times over the fastest's
     if len(ahead) == 1 and ahead[0].most == 1.0:
         lead = _ratio_text(last)
@@ -212,27 +218,28 @@ def _unclaimed_sizes_text(verdict: QuestionVerdict, rest: SizeBand) -> str:
 
 
 def _not_comparable_reason(result: Comparison) -> str:
-    """Why times cannot be compared, and what to add: measured overhead before launch overhead."""
+    """Say why times cannot be compared, and what to add; where it is both, measured overhead rather than
+    launch overhead."""
     for difference in result.ground:
         if difference.code == "software_time":
             # the columns that have it come first, see analysis.basis
             (_, having), (_, lacking) = difference.parts
             return (
-                f"{does(having, 'includes', 'include')} measured library overhead,"
-                f" {does(lacking, 'does not', 'do not')}; {add_like(lacking)}"
+                f"{with_verb(having, 'includes', 'include')} measured library overhead,"
+                f" {with_verb(lacking, 'does not', 'do not')}; {add_like(lacking)}"
             )
     for difference in result.ground:
         if difference.code == "launch":
             for value, names in difference.parts:
                 if value is None:
                     return (
-                        f"{does(names, 'has', 'have')} no launch overhead, so short times are lower"
+                        f"{with_verb(names, 'has', 'have')} no launch overhead, so short times are lower"
                         " limits"
                     )
     return "one of the times lacks library overhead that the other includes"
 
 
-def does(names: Sequence[str], singular: str, plural: str) -> str:
+def with_verb(names: Sequence[str], singular: str, plural: str) -> str:
     """Names as the subject of a verb: ``a has``, ``a and b have``."""
     return f"{and_text(names)} {singular if len(names) == 1 else plural}"
 

@@ -5,6 +5,9 @@ The network is a product of at most four dimensions, each with equal links of on
 bandwidth. Bandwidths are in 2^30 bytes/s one way, latencies in ns per link; a message through a
 Switch takes two links. The files are for the congestion-unaware binary, in which a message takes
 its links' latencies plus bytes over bandwidth, as in colltool.
+
+ASTRA-sim has one set of numbers: those of the fabric's protocol with the most bandwidth for an all-reduce
+(:func:`_widest`). A tier becomes a dimension, a torus one for each axis (:func:`_dimensions`).
 """
 
 from __future__ import annotations
@@ -90,7 +93,7 @@ class GroupUnderProtocol(NamedTuple):
 def astra_sim(
     fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
 ) -> dict[str, str]:
-    """The two input files by name.
+    """Return the text of the two input files, by name.
 
     Args:
         group: all of the fabric when None.
@@ -146,8 +149,8 @@ def _system(dimensions: Sequence[AstraDimension]) -> str:
 def usage_notes(
     fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
 ) -> list[str]:
-    """What to know before the first run: which binary to take, what not to trust, which sizes to
-    give."""
+    """Say what to know before the first run: which binary to take, what not to trust, which sizes to give.
+    Arguments and errors as of :func:`astra_sim`."""
     by_protocol = _by_protocol(fabric, group, ideal)
     return _run_notes(by_protocol, _widest(by_protocol), size)
 
@@ -155,8 +158,8 @@ def usage_notes(
 def _run_notes(
     by_protocol: Sequence[GroupUnderProtocol], widest: GroupUnderProtocol, size: float | None
 ) -> list[str]:
-    """How to run the files and what to expect. ASTRA-sim's collective size is each NPU's input;
-    colltool and nccl-tests count M."""
+    """Say how to run the files and what to expect. ASTRA-sim's collective size is what each NPU puts in,
+    which is M but for an all-gather; ``size`` is M in bytes, or None."""
     size_text = ""
     shard_text = ""
     if size is not None:
@@ -196,8 +199,8 @@ def _by_protocol(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnde
 
 
 def _widest(by_protocol: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
-    """The group under the protocol with the most bandwidth, the last of equals: ASTRA-sim has one
-    set of numbers."""
+    """The group under the protocol with the most bandwidth; of equals the one with the least fixed time, and
+    of those the last."""
     return min(reversed(by_protocol), key=lambda group: (group.curve.b, group.curve.a))
 
 
@@ -253,10 +256,11 @@ def _dimensions(span: Span, readings: ModelOptions) -> list[AstraDimension]:
 
 
 def _one_class(span: Span, readings: ModelOptions) -> PathClass:
-    """The paths of a group on a tier, which must all have one latency and bandwidth; ColltoolError
+    """The paths of a group on a tier: the farthest, where all have one latency and bandwidth; ColltoolError
     where they have not."""
     name = span.tier.name
-    used = tier_paths(span.position, readings).used  # the nearest first
+    # classes of pairs that the group has, by the level of switches where they meet, the nearest first
+    used = tier_paths(span.position, readings).used
     ratio = oversubscription(used[-1])
     if ratio > 1:
         what = f"'{name}' is oversubscribed {ratio:g}:1 within the group"
@@ -275,8 +279,8 @@ def _one_class(span: Span, readings: ModelOptions) -> PathClass:
 
 
 def oversubscription(paths: PathClass) -> float:
-    """The largest oversubscription on the way of these paths, uplinks' bandwidth below one over it;
-    1 where there is none."""
+    """The largest oversubscription on the way of these paths, as bandwidth below a switch over that of its
+    uplinks; 1 where there is none."""
     return max((boundary.oversubscription for boundary in paths.boundaries), default=1.0)
 
 
@@ -298,6 +302,7 @@ def _rings(span: Span, readings: ModelOptions) -> list[AstraDimension]:
         what = f"'{tier.name}' is an open {shape} here, and ASTRA-sim has only rings"
         fix = "take whole axes of a torus, or a slice that has wraparound"
         raise ColltoolError(what, argument="fabric", fix=fix)
+    # a torus has one class of paths: neighbours
     (level,) = tier_paths(span.position, readings).used
     return [_dimension("Ring", axis.size, level) for axis in axes]
 
@@ -309,8 +314,8 @@ def _dimension(topology: _Topology, npus: int, level: PathClass) -> AstraDimensi
 
 
 def _algorithm(topology: _Topology, primitive: Primitive, npus: int) -> _Algorithm:
-    """The algorithm of a dimension: the fewest messages that send no more than a ring's bytes; only
-    neighbours on a Ring."""
+    """The algorithm of a dimension: of those that send no more bytes than a ring, the one with the fewest
+    messages; on a Ring, where only neighbours are linked, ASTRA-sim's ring."""
     match topology:
         case "Ring":
             return "ring"

@@ -6,6 +6,9 @@ own groups. A micro-batch is its forward and its backward pass; the calls of a p
 evenly between slices of its compute. A call that the plan hides for more than half of its time
 starts with the next slice; the others delay it. Durations are whole microseconds in the format:
 what rounding takes from one node the next one gets, so that sums are those of the plan.
+
+A plan's ``collectives`` have the calls of all stages; those that ``paces`` marks are of the stage that sets
+the pace. ``total_s`` of a call is over all of its calls in a step, hidden or not.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ _TYPES: dict[Primitive, str] = {
 }
 # Names of a plan's parts.
 _COMPUTE = "compute"
-_OTHER_WORKS = ("optimizer", "overlap slows compute")  # compute outside of the passes
+_OTHER_WORKS = ("optimizer", "overlap slows compute")  # compute outside of the passes, at the end
 _WAITS = ("bubble", "fixed", "jitter")  # no work: a rank waits
 
 
@@ -53,9 +56,9 @@ class Work(NamedTuple):
     """A node before it has a rank: compute, or one call of a collective.
 
     Args:
-        seconds: of this call alone.
-        sent: the collective; None for compute.
-        detached: nothing of its pass waits for it.
+        seconds: of this node alone.
+        sent: the collective that it is a call of; None for compute.
+        detached: nothing of its pass waits for it, only the end of the step.
     """
 
     name: str
@@ -79,8 +82,8 @@ class _RepeatedCall(NamedTuple):
 
 
 def chakra(plan: Plan) -> dict[str, bytes]:
-    """Files by name: ``workload.RANK.et`` for every rank, and ``comm_groups.json``, the ranks of
-    each group by its number.
+    """Return files by name: ``workload.RANK.et`` for every rank, and ``comm_groups.json``, which has the
+    ranks of each group by its number.
 
     Raises:
         ColltoolError: more than :data:`MOST_WRITTEN` nodes.
@@ -113,7 +116,7 @@ def chakra(plan: Plan) -> dict[str, bytes]:
 
 
 def usage_notes(plan: Plan) -> Iterator[str]:
-    """What the files hold, and what they leave out."""
+    """Say what the files hold, what they leave out, and how ASTRA-sim takes them."""
     compute_s = 0.0
     left_out = []
     for part in plan.parts:
@@ -135,7 +138,9 @@ def usage_notes(plan: Plan) -> Iterator[str]:
 
 
 def step_works(plan: Plan) -> Iterator[Work]:
-    """The works of a step, in order, on the rank that sets the pace."""
+    """The works of a step on the stage that sets the pace, in order: the passes of each micro-batch, then
+    what is sent once a step and no pass hides, then other compute."""
+    # seconds a micro-batch
     times = plan.step.slowest.compute.all
     micro_batches = max(1, plan.setup.micro_batches)
     forward = []
@@ -176,7 +181,7 @@ def step_works(plan: Plan) -> Iterator[Work]:
 
 
 def _repeated_call(priced: PricedCall) -> _RepeatedCall:
-    """The calls of a step as equal works, a whole number of them."""
+    """The calls of a collective as equal works, a whole number of them; one at least."""
     call = priced.call
     calls = max(1, round(call.calls))
     name = f"{call.dimension} {call.primitive.label} {call.phase}"
@@ -200,6 +205,7 @@ def _spread_evenly(calls: Sequence[_RepeatedCall], number: int, micro_batches: i
     for repeated in calls:
         sent_before = number * repeated.calls // micro_batches
         n = (number + 1) * repeated.calls // micro_batches - sent_before
+        # the k-th of n, at the middle of its n-th part
         for k in range(n):
             placed.append(((k + 0.5) / n, repeated.work))
     # of equal places the order stays that of the kinds
@@ -210,7 +216,8 @@ def _spread_evenly(calls: Sequence[_RepeatedCall], number: int, micro_batches: i
 def _pass(
     name: str, compute_s: float, calls: Sequence[Work], buckets: Sequence[Work], *, back: bool
 ) -> Iterator[Work]:
-    """The compute of a pass in slices, its calls between them, and the buckets that it hides.
+    """The compute of a pass in slices, its calls between them, and the buckets that it hides: calls that
+    are sent once a step under this pass.
 
     Going backward, buckets become ready evenly over the pass, the last at its end. Going forward
     that is reversed: the first must be there before anything, the others come while it computes.
@@ -277,8 +284,8 @@ def _members_around(group: RankGroup, rank: int) -> tuple[int, ...]:
 
 
 def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[ChakraNode]:
-    """The nodes of one rank. Each work waits for the one before it in line; the last one also for
-    all that runs beside the line."""
+    """The nodes of one rank. Each work waits for the one before it in line, which is the last that was not
+    detached; the last of all also waits for all that is detached."""
     next_id = 0
     line: tuple[int, ...] = ()  # ids of the last work in line
     detached: list[int] = []  # ids of what runs beside it

@@ -43,7 +43,7 @@ def log_gp(run: Scheduled) -> LogGP:
 
 
 def goal(run: Scheduled, size: float) -> str:
-    """The schedule for ``size`` bytes of M as GOAL; it is consumed.
+    """Return the schedule for ``size`` bytes of M as GOAL; ``run`` is consumed.
 
     A rank starts a step when its own part of the step before is done. ColltoolError as
     :meth:`Scheduled.steps`.
@@ -59,7 +59,7 @@ def goal(run: Scheduled, size: float) -> str:
 
 
 def about(run: Scheduled, size: float) -> Iterator[str]:
-    """How to run the file, and what LogGOPSim makes of it."""
+    """Say how to run the file, and how LogGOPSim's time differs from the price."""
     network = log_gp(run)
     placed = run.placed
     what = (

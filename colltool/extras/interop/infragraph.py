@@ -34,21 +34,21 @@ _DESCRIPTION = (
 
 
 def infragraph(fabric: Fabric) -> str:
-    """The JSON of a fabric's infrastructure, which any reader of YAML takes too.
+    """Return the JSON of a fabric's infrastructure, which any reader of YAML takes too.
 
     Raises:
-        ColltoolError: more edges, or ports of a switch, than the limits here.
+        ColltoolError: domains of unequal size, or more edges, or ports of a switch, than the limits here.
     """
     check_even(fabric)
     inner, *outer = fabric.tiers
     infrastructure = _Infrastructure(_node(inner, fabric), prod(tier.endpoints for tier in outer))
-    nodes = 1  # in an endpoint of the tier
+    nodes = 1  # in an endpoint of the tier, which is all that the tiers within it join
     for tier in outer:
         ports = inner.endpoints * nodes
         if capabilities_of(tier).joined_by == "switches":
-            _add_switched(infrastructure, tier, ports, nodes)
+            _add_switched_tier(infrastructure, tier, ports, nodes)
         else:
-            _add_linked(infrastructure, tier, ports, nodes)
+            _add_linked_tier(infrastructure, tier, ports, nodes)
         nodes *= tier.endpoints
     document = {
         "name": fabric.name,
@@ -73,7 +73,8 @@ class _Infrastructure:
         self.edges: list[Data] = []
 
     def add_switches(self, name: str, ports: int, count: int, tier: Tier) -> None:
-        """Add a switch of so many ports as a device, and its instances."""
+        """Add a switch of so many ports as a device, and ``count`` instances of it; ColltoolError beyond
+        ``MAX_PORTS``."""
         if ports > MAX_PORTS:
             what = f"a switch of '{name}' would have {ports} ports, more than {MAX_PORTS}"
             fix = f"take a smaller fabric: {argument_text('overrides', [f'{tier.name}.size=64'])}"
@@ -130,16 +131,17 @@ def _between(a: _EdgeEnd, b: _EdgeEnd, link: str, scheme: str = "one2one") -> Da
 
 
 def _node(tier: Tier, fabric: Fabric) -> Data:
-    """The innermost tier as a device: accelerators, their links, and a NIC on each outer tier."""
+    """The innermost tier as a device: accelerators, their links, and a NIC of each on every outer tier."""
     tier_kind = capabilities_of(tier)
     accelerators = tier.endpoints
-    described = (fabric.device or fabric.name).upper()
-    parts = [{"name": "xpu", "description": described, "count": accelerators, "choice": "xpu"}]
+    device_name = (fabric.device or fabric.name).upper()
+    parts = [{"name": "xpu", "description": device_name, "count": accelerators, "choice": "xpu"}]
     links: list[Data] = []
     edges: list[Data] = []
     switch = f"{tier.name}_switch"
     if accelerators > 1 and tier_kind.joined_by == "switches":
         parts.append(_component(switch, "switch", count=1))
+        # one switch in place of a Clos: alpha is that of its farthest pairs (``reached`` goes outwards)
         links.append(
             _link(tier.name, tier.bandwidth * tier.ports, tier_kind.reached[-1].alpha_s / 2)
         )
@@ -150,8 +152,8 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
             parts.append(_component(switch, "switch", switches))
         names = _LinkNames(tier)
         for bundle in link_bundles(tier):
-            a = _sliced(*_place(bundle.near, tier, "xpu"))
-            b = _sliced(*_place(bundle.far, tier, "xpu"))
+            a = _slice_text(*_place(bundle.near, tier, "xpu"))
+            b = _slice_text(*_place(bundle.far, tier, "xpu"))
             _append_edge(edges, _edge(a, b, names.name_of(bundle), _scheme(bundle)), tier)
         links += names.links
     for outer in fabric.tiers[1:]:
@@ -194,7 +196,7 @@ def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
     return f"{tier.name}_switch", range(nodes.start - endpoints, nodes.stop - endpoints, nodes.step)
 
 
-def _sliced(name: str, indices: range) -> str:
+def _slice_text(name: str, indices: range) -> str:
     """``node[3]`` or ``node[0:8:2]``."""
     if len(indices) == 1:
         return f"{name}[{indices.start}]"
@@ -208,7 +210,7 @@ def _scheme(bundle: LinkBundle) -> str:
 
 
 def _append_edge(edges: list[Data], edge: Data, tier: Tier) -> None:
-    """Append an edge; a ColltoolError where there are as many as the limit."""
+    """Append an edge; ColltoolError where there are already as many as ``MAX_EDGES``."""
     if len(edges) >= MAX_EDGES:
         smaller = argument_text("overrides", [f"{tier.name}.KEY=VALUE"])
         raise ColltoolError(
@@ -219,7 +221,7 @@ def _append_edge(edges: list[Data], edge: Data, tier: Tier) -> None:
     edges.append(edge)
 
 
-def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+def _add_linked_tier(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a tier that is no star or Clos; each of its endpoints is ``nodes`` nodes with together
     ``ports`` NICs on it.
 
@@ -233,7 +235,11 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
     nic = f"nic_{tier.name}"
 
     def instances(numbers: range, domain: int) -> str:
-        """The instances, counted over all domains, that stand for endpoints or switches of one."""
+        """The instances, counted over all domains, that stand for endpoints or switches of one domain.
+
+        An endpoint is ``nodes`` consecutive instances; a step in ``numbers`` is kept as it is, so only
+        consecutive numbers may be endpoints of several nodes.
+        """
         name, indices = _place(numbers, tier, "node")
         # an endpoint is several nodes, a switch one instance
         instances_each = 1
@@ -243,7 +249,7 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
             of_domain = endpoints * nodes
         start = domain * of_domain + indices.start * instances_each
         end = domain * of_domain + indices.stop * instances_each
-        return _sliced(name, range(start, end, indices.step))
+        return _slice_text(name, range(start, end, indices.step))
 
     most_ports = 1
     for domain, bundle in product(range(domains), link_bundles(tier)):
@@ -270,14 +276,14 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
 
 
 class _LevelMembers(NamedTuple):
-    """What the switches of a level join: nodes, or the switches below.
+    """What the switches of a level join: endpoints of the tier, or the switches below.
 
     Args:
         name: of their instances.
-        component: of an instance, that a link ends at.
-        in_domain: members in each domain.
-        instances: of a member.
-        ports: that a member takes at a switch.
+        component: at which links end in an instance.
+        in_domain: how many members each domain has.
+        instances: how many instances a member is.
+        ports: how many ports of a switch a member takes.
     """
 
     name: str
@@ -287,9 +293,10 @@ class _LevelMembers(NamedTuple):
     ports: int = 1
 
 
-def _add_switched(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+def _add_switched_tier(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a star or Clos, once for each of its domains; each of its endpoints is ``nodes`` nodes
     with together ``ports`` NICs on it."""
+    # levels of switches, lowest first; ``group``: endpoints below one switch of the level
     classes = capabilities_of(tier).reached
     leaf = classes[0]
     endpoint_Bps = tier.bandwidth * tier.ports
@@ -316,7 +323,8 @@ def _add_level(
     group: int,
     domains: int,
 ) -> None:
-    """Add the switches of a level, each with ``group`` members below it."""
+    """Add the switches of a level, each with ``group`` members below it (fewer below the last of a
+    domain)."""
     name = f"{tier.name}_{level.name}"
     ports = members.ports * min(group, members.in_domain)
     infrastructure.add_switches(name, ports, domains * ceil(tier.endpoints / level.group), tier)
@@ -337,8 +345,8 @@ class _LevelSwitch(NamedTuple):
 
 
 def _switches(members: int, group: int, domains: int) -> Iterator[_LevelSwitch]:
-    """The switches over ``members`` of each domain, ``group`` under each; the last of a domain may have
-    fewer: of 10 members, 4 to a switch, the third switch has 2."""
+    """The switches of all domains over ``members`` of each, ``group`` below a switch. The last of a domain
+    may have fewer: of 10 members, 4 to a switch, the third switch has 2."""
     of_domain = ceil(members / group)
     for domain, place in product(range(domains), range(of_domain)):
         first_member = place * group

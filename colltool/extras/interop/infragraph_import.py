@@ -50,7 +50,7 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
     device_names = sorted({device.name for device in hosts.values()})
     if len(device_names) != 1:
         listed = ", ".join(device_names) or "none"
-        raise graph.refuse(
+        raise graph.error(
             f"expected instances of one device with components of choice xpu, found {listed}"
         )
     node = _node_dump(graph, next(iter(hosts.values())))
@@ -151,7 +151,7 @@ def _check_star(graph: InfraGraph, device: DeviceKind, links: _NodeLinks) -> Non
     else:
         return
     fix = f"{_BY_HAND} as a graph: {_GUIDE}"
-    raise graph.refuse(f"is no star: {what} of {device.name}", fix)
+    raise graph.error(f"is no star: {what} of {device.name}", fix)
 
 
 def _parallel_links(graph: InfraGraph, links: _NodeLinks) -> tuple[dict[Pair, int], float | None]:
@@ -171,7 +171,7 @@ def _parallel_links(graph: InfraGraph, links: _NodeLinks) -> tuple[dict[Pair, in
             return {pair: round(counts[words]) for pair, words in pairs.items()}, least_Bps / parts
     some = ", ".join(f"{Bps / 1e9:g}" for Bps in sorted(set(rates_Bps.values()))[:3])
     what = f"its accelerators have links of {some} GB/s, which are not multiples of one link's rate"
-    raise graph.refuse(what, f"{_BY_HAND} as a graph, with a bandwidth for each edge: {_GUIDE}")
+    raise graph.error(what, f"{_BY_HAND} as a graph, with a bandwidth for each edge: {_GUIDE}")
 
 
 class _End(NamedTuple):
@@ -214,7 +214,7 @@ def _network(graph: InfraGraph, hosts: set[str]) -> ClosNetwork:
                 cabled.setdefault(a, []).append((b, rate_Bps))
             else:
                 what = f"is not a Clos: an edge joins {a} and {b} without a switch"
-                raise graph.refuse(what, _BY_HAND)
+                raise graph.error(what, _BY_HAND)
         if len(cables) > MAX_EDGES:
             raise graph.too_many_edges()
     return clos_of(Wiring(file=graph.file, tool=TOOL, ports=ports, hosts=cabled, cables=cables))
@@ -226,7 +226,7 @@ def _edge_rate_Bps(graph: InfraGraph, edge: Data) -> float:
     Bps = link_Bps(graph.links.get(name, {}))
     if Bps is None:
         what = f"the link {quote(name)} has no bandwidth in bits or bytes"
-        raise graph.refuse(what, "give it physical.bandwidth")
+        raise graph.error(what, "give it physical.bandwidth")
     return Bps
 
 
@@ -235,7 +235,7 @@ def _ends(graph: InfraGraph, end: Any) -> list[_End]:
     text = graph.word(end, "instance")
     name = text.partition("[")[0]
     if name not in graph.instances:
-        raise graph.refuse(f"no instance is called {quote(name)}")
+        raise graph.error(f"no instance is called {quote(name)}")
     device, count = graph.instances[name]
     nodes = graph.components(device, graph.word(end, "component"))
     indices = graph.indices(text, count)

@@ -125,11 +125,11 @@ def _lattice(axes: Sequence[Axis]) -> Iterator[tuple[range, range]]:
                 yield high_end, low_end
             elif axis.twist:
                 for rank, opposite in zip(high_end, low_end, strict=True):
-                    to = _shifted(opposite, axes, axis.twist)
+                    to = _shifted_rank(opposite, axes, axis.twist)
                     yield range(rank, rank + 1), range(to, to + 1)
 
 
-def _shifted(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
+def _shifted_rank(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
     """The rank that lies ``by`` places further along each axis, around its end: in a 4x2, rank 3 by
     (1, 1) is rank 4."""
     shifted = 0

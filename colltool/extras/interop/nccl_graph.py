@@ -23,7 +23,8 @@ _IDS = {"ring": 0, "tree": 1, "nvls": 3}
 
 
 def nccl_graph(path: AnyPath, nodes: int = 1, release: str = "") -> str:
-    """The graphs that a release of NCCL finds on nodes like that of a topology file.
+    """Return the XML of the graphs that a release of NCCL (the newest known by default) finds on nodes like that
+    of a topology file.
 
     Raises:
         ColltoolError: as :func:`colltool.libraries.nccl.topology.graphs.graphs_of`; a node of several
@@ -73,7 +74,7 @@ def _add_graph(
     )
     system = domain.paths.system
     for channel in searched.best.channels:
-        # the first and the last NIC around the GPUs
+        # a channel has the NIC by which it comes, its GPUs, and the NIC by which it leaves; no NICs on one node
         nets = [hex(system.nets[net].id) for net in channel.nets]
         element = graph.add("channel")
         for net in nets[:1]:

@@ -3,6 +3,9 @@ NVLinks, and NICs (:func:`nccl_topo`).
 
 A fabric states GPUs, links and NICs, and not which slot holds what: that is taken from the usual host
 of such GPUs (``fabric/data/usual_hosts.csv``), and said in comments at the head of the file.
+
+Of a ``UsualHost``, ``sm`` is the compute capability without its point (90 is 9.0), ``per_switch`` the GPUs of
+a PCI switch (0: GPUs are in slots of the CPU), ``per_cpu`` those of a NUMA domain (None: half of a host's).
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ _INFINIBAND_CLASS = f"{INFINIBAND}00"
 _ETHERNET_CLASS = f"{NETWORK}0000"
 # GPUs of a file that names a generation and no device
 _BY_GENERATION = {"volta": "V100", "ampere": "A100", "hopper": "H100", "blackwell": "B200"}
-# GT/s of a lane, by generation of PCIe from the third on; each carries GT/s / 8 GB/s
+# GT/s of a lane, of PCIe 3, 4, 5 and 6; a lane of n GT/s carries n / 8 GB/s
 _PCIE_GTPS = (8, 16, 32, 64)
 # GT/s of a GPU that is in no slot
 _NO_SLOT_GTPS = 32
@@ -72,7 +75,7 @@ _INTEL_MODELS = {100: 207, 90: 143}
 
 @dataclass(frozen=True)
 class NvLinks:
-    """NVLinks of a GPU that lead to the same."""
+    """NVLinks of a GPU that lead to the same GPU, or to NVSwitches."""
 
     to: int | None  # a GPU of the node; None: NVSwitches
     count: int
@@ -117,14 +120,14 @@ class NodeParts(NamedTuple):
 
 
 def nccl_topo(fabric: Fabric, gpus: int | None = None) -> tuple[str, tuple[str, ...]]:
-    """The XML, and what was assumed for it in sentences, which also stand at its head.
+    """Return the XML, and what was assumed for it in sentences, which also stand at its head.
 
     Args:
         gpus: how many of the node are in the file, the first ones; None: all.
 
     Raises:
-        ColltoolError: a node that is not of NVIDIA GPUs, or of which colltool does not know the
-            slots.
+        ColltoolError: a node that is not of NVIDIA GPUs, whose slots colltool does not know, whose tier
+            is no number of NVLinks, or that has fewer GPUs than are asked for.
     """
     node = node_parts(fabric, gpus)
     root = Element("system", {"version": "1"}, 0, 0)
@@ -137,7 +140,7 @@ def nccl_topo(fabric: Fabric, gpus: int | None = None) -> tuple[str, tuple[str, 
 
 
 def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
-    """What the file states of the node, checked and completed; ColltoolError as
+    """What the fabric states of its node, checked and completed; ColltoolError as
     :func:`nccl_topo`."""
     check_even(fabric)
     model = _model(fabric)
@@ -192,9 +195,11 @@ def _nics(fabric: Fabric, gpus: int, network: int) -> Nics:
     if network == len(fabric.tiers):
         return Nics()
     tier = fabric.tiers[network]
+    # ports of the tier, unless its sizing says less, or the library's facts say otherwise
     nics = gpus * tier.ports
     sizing = capabilities_of(tier).sizing
     if sizing is not None:
+        # NICs of a whole node, by the fabric's own plan of its leaves
         nics = min(nics, sizing.rails * sizing.nics_per_rail)
     facts = fabric.library_facts
     if facts is not None and facts.nics is not None:
@@ -267,8 +272,8 @@ def _links(fabric: Fabric, tier: Tier, model: str) -> list[list[NvLinks]]:
 
 
 def _stands_for_pairs(tier: Tier, model: str, links_of_gpu: int) -> bool:
-    """Whether a star stands for links between every two GPUs, as it has no multicast, which
-    NVSwitches of Hopper and later have."""
+    """Whether a star stands for links between every two GPUs: NVSwitches of Hopper and later have multicast,
+    and it has none, though its links could be dealt evenly to all others."""
     if {"reduce", "multicast"} <= capabilities_of(tier).operations:
         return False
     sm = usual_host(model).sm or 0

@@ -2,10 +2,11 @@
 variable (:func:`tuner_env`).
 
 :mod:`nccl_tuner_curves` has the times of NCCL's algorithms and protocols, :mod:`nccl_tuner_rows` makes
-rows of them; here they become text. The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255
-characters or more are split; -1 channels, or no matching row, mean one channel. So every row is
-explicit, and every collective has rows for all sizes, ending with rings under LL or Simple, which
-NCCL never switches off.
+rows of them; here they become text.
+
+The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255 characters or more
+are split; -1 channels, or no matching row, mean one channel. So every row is explicit, and every collective has
+rows for all sizes, ending with rings under LL or Simple, which NCCL never switches off.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class _TunerSection(NamedTuple):
 def tuner_config(
     fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int | None = None
 ) -> str:
-    """The CSV file of NCCL's example tuner plugin.
+    """Return the text of the CSV file of NCCL's example tuner plugin.
 
     Args:
         fabric: of stars and Closes only, with the facts of NCCL's model under ``library``.
@@ -96,8 +97,8 @@ def tuner_config(
 
 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
-    """``NCCL_ALGO`` and ``NCCL_PROTO`` for each group: what its rows hold by collective, among
-    which NCCL chooses."""
+    """Return lines that set ``NCCL_ALGO`` and ``NCCL_PROTO`` for each group: by collective the algorithms and
+    protocols of its rows, among which NCCL chooses. Raises as :func:`tuner_config`."""
     lines = [_ENV_HEAD.format(fabric=fabric.name)]
     sections = _sections(clusters_of(fabric, groups))
     for cluster, of_cluster in groupby(sections, key=attrgetter("cluster")):
@@ -132,16 +133,17 @@ def _sections(clusters: Sequence[Cluster]) -> list[_TunerSection]:
 def _notes(
     sections: Sequence[_TunerSection], clusters: Sequence[Cluster], channels: int | None
 ) -> Iterator[str]:
-    """What the file assumes, and where its numbers do not hold."""
+    """Say what the file assumes, and where its numbers do not hold."""
     for cluster in clusters:
         yield _hardware_text(cluster.hardware)
     yield f"channels: {_channels_text(clusters, channels)}."
     for cluster in clusters:
         for span in cluster.placed.spans:
-            share = oversubscription(tier_paths(span.position, ModelOptions()).used[-1])
-            if share > 1:
+            # of the farthest paths that the group has on the tier
+            ratio = oversubscription(tier_paths(span.position, ModelOptions()).used[-1])
+            if ratio > 1:
                 yield (
-                    f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.label},"
+                    f"'{span.tier.name}' is oversubscribed {ratio:g}:1 among {cluster.label},"
                     " which NCCL's model ignores."
                 )
     are_own = [section.curves.own for section in sections]
@@ -183,7 +185,7 @@ def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str
     cluster = section.cluster
     yield f"# {section.collective}, {cluster.label}\n"
     yield from (_comment(f"  {note}") for note in section.curves.notes)
-    # What the rows so far need, in order.
+    # what the rows so far need (LL128, NVLS ...), in order; rows of a greater depth stand behind them
     needed: dict[str, None] = {}
     for depth, rows in groupby(section.rows, key=attrgetter("depth")):
         if depth:

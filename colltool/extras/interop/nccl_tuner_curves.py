@@ -1,10 +1,14 @@
 """The time of each of NCCL's algorithms and protocols on a group, in lines over size: :func:`curves`.
 
-A combination of an algorithm and a protocol is called a way.
+A combination of an algorithm and a protocol, such as ring under LL128, is called a way.
 
-Times are by the fabric's protocols where they are NCCL's, else by NCCL's model: a tuner file
-overrides NCCL's choice, which only numbers of LL, LL128 and Simple justify, measured ones, or those
-that a fabric without measurements lists under these names.
+A tuner file overrides NCCL's choice. Only numbers of NCCL's own protocols (LL, LL128 and Simple) justify
+that: measured ones, or those that a fabric without measurements lists under these names. Then times are by
+the fabric's protocols, else by NCCL's model, so that the file says what NCCL would do anyway.
+
+Three kinds of names: NCCL's algorithms and protocols (``ring``, ``ll128``); our specs, which price them
+(``spec_of``; "" where no schedule of ours does what NCCL does); protocols as a fabric's file lists them
+(``ib-LL128``).
 """
 
 from __future__ import annotations
@@ -76,10 +80,11 @@ class Cluster(NamedTuple):
 
 
 def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
-    """A group on a fabric that NCCL can run on.
+    """Place a group (None: all ranks) on a fabric that NCCL can run on.
 
     Raises:
-        ColltoolError: NCCL does not run on it, or the group does not fit.
+        ColltoolError: a tier is no star or Clos, the fabric runs another library, the group does not fit,
+            or NCCL's model does not know the hardware.
     """
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
@@ -102,8 +107,11 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
 
 
 def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
-    """The groups in the order given, each once; all of the fabric without any."""
-    by_ranks = {}  # a file's rows are told apart by ranks: of groups with as many, the last counts
+    """Place the groups, in the order given; without any, all of the fabric.
+
+    A file's rows are told apart by ranks: of groups with as many ranks only the last is kept.
+    """
+    by_ranks = {}
     for group in groups or [None]:
         cluster = cluster_of(fabric, group)
         by_ranks[cluster.ranks] = cluster
@@ -114,8 +122,8 @@ class Curves(NamedTuple):
     """NCCL's algorithm and protocol combinations for one collective.
 
     Args:
-        ways: with the lines of their times; those that cannot run have none.
-        own: whether their times are by the fabric's protocols, not NCCL's model.
+        ways: with the lines of their times over size; a way of NCCL's model that cannot run has none.
+        own: whether their times are by the fabric's protocols, not by NCCL's model.
         notes: where the numbers are from, for the file's comments.
     """
 
@@ -125,11 +133,11 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
-    """The combinations by the fabric's protocols where it lists some for the collective, unless
-    others were measured and these were not; else by NCCL's model.
+    """Price the ways of a collective: by the fabric's protocols where it lists some for the collective,
+    unless other collectives were measured and this one was not; else by NCCL's model.
 
     Raises:
-        ColltoolError: a protocol of the fabric has no name that NCCL knows.
+        ColltoolError: a protocol of the fabric has no name that NCCL knows, or NCCL has a single way.
     """
     hardware = cluster.hardware
     is_measured = _anything_measured(cluster.placed.fabric)
@@ -142,8 +150,8 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
         note = f"not measured on this group: what NCCL {hardware.version} picks by its own model"
         return Curves(pieces(hardware, primitive), own=False, notes=(note,) if is_measured else ())
     protocols = _nccl_protocols(cluster, primitive)
-    ways = tuple(_priced(cluster, primitive, protocols))
-    # specs of the algorithms that the fabric lists for the collective; empty where it lists none
+    ways = tuple(_priced_ways(cluster, primitive, protocols))
+    # specs of what the fabric's file lists as run for the collective; empty where it lists none
     runs = library_runs(cluster.placed, primitive)
     # only those ways, unless NCCL has none of them
     listed_ways = []
@@ -170,16 +178,19 @@ def _anything_measured(fabric: Fabric) -> bool:
 
 
 def _is_measured(cluster: Cluster, primitive: Primitive) -> bool:
-    """Whether this collective, not one it stands in for, was measured on the group's outermost
-    tier."""
+    """Whether this collective itself was measured on the group's outermost tier, and not only another
+    whose numbers stand in for it."""
     tier = cluster.tiers[-1]
     rows = _measured_rows(tier, primitive)
-    # calibrate fits collectives together, and lists what ran for each; or apart, and names the
-    # measured one first
-    together = tier.library is None or not tier.library.runs or primitive in tier.library.runs
+    # `calibrate` writes files of two kinds. Collectives fitted together share protocols without a list of
+    # primitives, and `runs` lists what ran for each measured one; protocols of a collective fitted apart
+    # list the measured primitive first, then those it stands in for.
+    is_fitted_together = (
+        tier.library is None or not tier.library.runs or primitive in tier.library.runs
+    )
     for row in rows:
         if row.primitives is None:
-            if not together:
+            if not is_fitted_together:
                 return False
         elif row.primitives[0] is not primitive:
             return False
@@ -187,14 +198,17 @@ def _is_measured(cluster: Cluster, primitive: Primitive) -> bool:
 
 
 def _measured_rows(tier: Tier, primitive: Primitive) -> list[ProtocolNumbers]:
-    """The protocols measured on a tier; others may stand in for what larger groups run."""
+    """The protocols of a collective that were measured on a tier (``measured``: the sizes; None if not);
+    others of its list may stand in for what larger groups run."""
     return [protocol for protocol in tier.protocols_for(primitive).values() if protocol.measured]
 
 
-def _priced(
+def _priced_ways(
     cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
 ) -> Iterator[Combination]:
-    """NCCL's combinations by the fabric's protocols; ``protocols`` has NCCL's name of each."""
+    """Price NCCL's ways by the fabric's protocols, algorithm by algorithm, each under its protocols in
+    NCCL's order; without those that NCCL would not run. ``protocols``: NCCL's name of each of the
+    fabric's."""
     hardware = cluster.hardware
     rules = rules_of(hardware.constants)
     for algorithm in hardware.constants.algorithms[primitive]:
@@ -204,8 +218,9 @@ def _priced(
         try:
             candidates = named_candidates(cluster.placed, primitive, ModelOptions(), [spec])
         except ColltoolError:
-            # It cannot run on this group.
+            # it cannot run on this group
             continue
+        # one candidate under each protocol of the fabric; the name is empty where it lists none
         from_machine = _machine_file_protocols(cluster, primitive, algorithm)
         named_costs = []
         for candidate in candidates:
@@ -225,7 +240,8 @@ def _priced(
 def _machine_file_protocols(
     cluster: Cluster, primitive: Primitive, algorithm: str
 ) -> dict[str, CustomProtocol]:
-    """A machine file's numbers for an algorithm on the group's outermost tier, by protocol."""
+    """A machine file's numbers for an algorithm on the group's outermost tier, by NCCL's protocol; empty
+    without a machine file."""
     machine = cluster.placed.fabric.machine
     if machine is None or not machine.protocols:
         return {}
@@ -240,7 +256,8 @@ def _with_machine_numbers(
     cost: CostModel,
     numbers: CustomProtocol | None,
 ) -> CostModel:
-    """The cost by the numbers of a machine file, where there are any and they apply."""
+    """The cost by the numbers of a machine file; ``cost`` itself without numbers, or where they do not price
+    this spec."""
     if numbers is None:
         return cost
     by_machine = priced_under(cluster.placed, primitive, spec, numbers_of(numbers, cost.protocol))
@@ -248,7 +265,8 @@ def _with_machine_numbers(
 
 
 def _nccl_protocols(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
-    """NCCL's name of each protocol that the fabric lists, such as ``ll128`` of ``ib-LL128``."""
+    """NCCL's name of each protocol that the fabric lists, such as ``ll128`` of ``ib-LL128``; only of the
+    measured ones where the outermost tier has any. ColltoolError where NCCL has no such protocol."""
     tiers = cluster.tiers
     measured = {row.name for row in _measured_rows(tiers[-1], primitive)}
     names = {}
@@ -287,7 +305,7 @@ def _unknown_protocol(listed: str, tiers: Sequence[Tier], primitive: Primitive) 
 
 
 def _machine_notes(cluster: Cluster, machine_protocols: Sequence[CustomProtocol]) -> Iterator[str]:
-    """Which numbers are those of a machine file."""
+    """Say which numbers are those of a machine file."""
     machine = cluster.placed.fabric.machine
     if machine is not None and machine_protocols:
         names = ", ".join(f"{way.algorithm} under {way.protocol}" for way in machine_protocols)
@@ -297,7 +315,7 @@ def _machine_notes(cluster: Cluster, machine_protocols: Sequence[CustomProtocol]
 def _measured_notes(
     cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
 ) -> Iterator[str]:
-    """Which numbers the curves have, and for which sizes."""
+    """Say by which protocols of the fabric the curves are, and for which sizes these were measured."""
     names = ", ".join(protocols)
     rows = cluster.tiers[-1].protocols_for(primitive).values()
     ranges = list(filter(None, map(attrgetter("measured"), rows)))
@@ -315,7 +333,7 @@ def _measured_notes(
 def _choice_notes(
     cluster: Cluster, primitive: Primitive, ways: Sequence[Combination], runs: Sequence[str]
 ) -> Iterator[str]:
-    """Among which algorithms the rows choose, and what puts another first."""
+    """Say among which algorithms the rows choose, and where NCCL's own best stands first instead."""
     version = cluster.hardware.version
     bases = set()
     for algorithm in dict.fromkeys(way.algorithm for way in ways):

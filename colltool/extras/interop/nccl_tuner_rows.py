@@ -13,6 +13,9 @@ count are left out (:func:`_without_needless`), and each depth becomes rows (:fu
 Guards are NCCL's own estimates of the algorithms that were fitted. They stand among the ways so that a
 fit that is wrong about what ran does no harm: a way that costs ``GUARD_FACTOR`` times the fastest
 guard or more, by the guards themselves, goes behind all of them.
+
+A way (``Combination``) is an algorithm under a protocol; its ``pieces`` are its seconds, a + b M each from a
+size on, ascending. A way without pieces cannot run.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from typing import NamedTuple
 from colltool.libraries.nccl.model import Combination, Piece
 
 MAX_BYTES = 2**64 - 1  # the plugin reads sizes as unsigned 64-bit numbers
-GUARD_FACTOR = 1.4  # times the fastest guard, from which on a way goes behind them
+GUARD_FACTOR = 1.4  # a way that takes more than this times the fastest guard goes behind them
 
 _WayName = tuple[str, str]  # (algorithm, protocol)
 _WayNames = tuple[_WayName, ...]  # at one size, fastest first
@@ -111,8 +114,9 @@ def _is_permanent_ring(algorithm: str, protocol: str, nodes: int) -> bool:
 def _orders_by_size(
     ways: Sequence[Combination], nodes: int, guard_ways: Sequence[Combination]
 ) -> list[tuple[int, _WayNames]]:
-    """Each order with the size from which on it holds, ascending from 0."""
-    # Where another guard crosses a limit, it goes behind or comes back, and the order changes.
+    """Return (from bytes, names fastest first) wherever the order changes, ascending from 0."""
+    # A guard is slow where it is above the limit of another: its time times the factor. Where it crosses
+    # one, its way goes behind or comes back, so crossings with limits are places to look at too.
     limits = []
     for way in guard_ways:
         pieces = []
@@ -164,8 +168,8 @@ def _name(way: Combination | TunerRow) -> _WayName:
 
 
 def _size_ranges(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
-    """Where the order of the ways can change, and a size between there and the next such place, at
-    which to compare them."""
+    """Yield each size where the order of the ways can change, and a size between there and the next such
+    place, at which to compare them."""
     starts: set[float] = set()
     for way in ways:
         starts |= {piece.from_bytes for piece in way.pieces}
@@ -190,7 +194,7 @@ def _crossings(lines: Sequence[Piece]) -> set[float]:
 
 
 def _piece_at(way: Combination, size: float) -> Piece:
-    """The line of a way that holds at a size; its first one below all."""
+    """The piece of a way that holds at a size."""
     return way.pieces[bisect_right(way.pieces, size, key=attrgetter("from_bytes")) - 1]
 
 

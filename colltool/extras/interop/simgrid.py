@@ -39,7 +39,7 @@ _RESULT = "took.json"
 
 
 def check_simulator(name: str) -> None:
-    """Refuse every simulator but SimGrid."""
+    """Raise ColltoolError for every simulator but SimGrid."""
     if name != NAME:
         raise ColltoolError(
             f"no simulator {quote(name)}", argument="simulator", fix=f"known: {NAME}"
@@ -108,11 +108,12 @@ def simulated_s(run: Scheduled, size: float) -> float:
         try:
             return float(json.loads((folder / _RESULT).read_text())["seconds"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _failed("said no time", "check the program by itself") from error
+            raise _failure("said no time", "check the program by itself") from error
 
 
 def _run(command: list[str], folder: Path) -> None:
-    """Run a command in a folder, where it prints into a file; a ColltoolError where it fails."""
+    """Run a command in a folder, where its output goes into a file; ColltoolError, with the last line of that,
+    where it fails or takes longer than :data:`TIMEOUT_S`."""
     log = folder / "printed.txt"
     try:
         with log.open("wb") as out:
@@ -127,19 +128,19 @@ def _run(command: list[str], folder: Path) -> None:
             )
     except subprocess.TimeoutExpired as error:
         what = f"did not end within {TIMEOUT_S} s"
-        raise _failed(what, "a smaller size or fewer ranks") from error
+        raise _failure(what, "a smaller size or fewer ranks") from error
     except OSError as error:
         what = f"does not start: {error.strerror or error}"
-        raise _failed(what, "check the program by itself") from error
+        raise _failure(what, "check the program by itself") from error
     if done.returncode:
         with log.open("rb") as stream:
             printed = stream.read(MAX_OUTPUT_BYTES).decode(errors="replace")
         lines = [line for line in printed.splitlines() if line.strip()] or ["nothing printed"]
         what = f"ended with code {done.returncode}: {clipped(lines[-1].strip(), 200)}"
-        raise _failed(what, "check the program by itself")
+        raise _failure(what, "check the program by itself")
 
 
-def _failed(what: str, fix: str) -> ColltoolError:
+def _failure(what: str, fix: str) -> ColltoolError:
     """Return the error of a simulation that failed."""
     return ColltoolError(f"{NAME} {what}", argument="simulator", fix=fix)
 
@@ -151,7 +152,8 @@ def with_simulator(
     group: AnyGroup = None,
     segments: int | None = None,
 ) -> Verification:
-    """A verification with each schedule's simulated time, or in its note why there is none.
+    """Return a verification with each schedule's simulated time at ``size`` bytes, or in its note why there is
+    none. Other arguments are those that it was made with.
 
     Raises:
         ColltoolError: no schedule has one.

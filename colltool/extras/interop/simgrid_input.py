@@ -18,21 +18,22 @@ from colltool.network.links import LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
 MOST_SIMULATED = 20_000  # messages: SimGrid's Python keeps those on their way one by one
-_ROUNDING = 1e-9  # of the share of a message that takes a link
+_ROUNDING = 1e-9  # tolerance of the share of a message that takes a link
 
 # (sender, receiver, latency in seconds, numbers of the links on the way)
 Route = tuple[int, int, float, list[int]]
 
 
 def simgrid_input(run: Scheduled, size: float) -> str:
-    """What ``simgrid_run`` reads, for ``size`` bytes of M; the schedule is consumed.
+    """Return the JSON that ``simgrid_run`` reads, for ``size`` bytes of M; the schedule is consumed.
 
-    ColltoolError as :meth:`Scheduled.steps`, for more than :data:`MOST_SIMULATED` messages, and
-    where a message is spread over several ways: SimGrid has one route for a pair.
+    Raises:
+        ColltoolError: as :meth:`Scheduled.steps`; more than :data:`MOST_SIMULATED` messages; a message that
+            is spread over several ways, as SimGrid has one route for a pair.
     """
     import numpy as np
 
-    steps = list(_limited(run.steps(size)))
+    steps = list(_limited_steps(run.steps(size)))
     pairs = set()
     for step in steps:
         pairs |= {(message.src, message.dst) for message in step}
@@ -41,12 +42,12 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     positions = tuple(span.position for span in placed.spans)
     # every η at 1: the links at their full rates, as the schedule is executed
     link_model = link_network(positions, placed.ranks, ideal=True, uneven=placed.domains)
-    routes, links = _routed(link_model, ends[:, 0], ends[:, 1])
+    routes, links = _routes_and_links(link_model, ends[:, 0], ends[:, 1])
     rates = [_rate_Bps(link_model.network.tiers[link.tier], link) for link in links]
     return json.dumps({"links": rates, "routes": routes, "steps": steps})
 
 
-def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
+def _limited_steps(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
     """Pass the steps on; raise ColltoolError at the one that exceeds :data:`MOST_SIMULATED`."""
     remaining = MOST_SIMULATED
     for step in steps:
@@ -65,7 +66,7 @@ class _RouteLink(NamedTuple):
     place: int  # in the class
 
 
-def _routed(
+def _routes_and_links(
     link_model: LinkNetwork, src: Indices, dst: Indices
 ) -> tuple[list[Route], Sequence[_RouteLink]]:
     """The route of each pair, and the links that routes name by their places in this sequence;
@@ -79,7 +80,7 @@ def _routed(
         # A message that takes a link of half the rate has a share of 2 there. SimGrid gets the lower
         # rate instead, so without it all shares must be 1.
         slowness = link_model.network.tiers[tier].slowness(use.number, use.resource)
-        _refuse_spread((use.share / slowness).tolist())
+        _check_not_spread((use.share / slowness).tolist())
         for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
             link = _RouteLink(tier, use.number, place)
             ways[message].append(numbers.setdefault(link, len(numbers)))
@@ -96,8 +97,8 @@ def _rate_Bps(tier: LinkModel, link: _RouteLink) -> float:
     return float(tier.classes[link.link_class].capacity_Bps / slowness)
 
 
-def _refuse_spread(shares: Sequence[float]) -> None:
-    """Refuse messages of which only a share takes a link."""
+def _check_not_spread(shares: Sequence[float]) -> None:
+    """Raise ColltoolError for messages of which only a share takes a link."""
     if any(abs(share - 1) > _ROUNDING for share in shares):
         what = (
             "simgrid has one route for a pair of ranks, and messages here are spread over several"

@@ -76,8 +76,8 @@ def _platform(simgrid: Any, network: Any) -> dict[int, Any]:
 
 
 def _run(simgrid: Any, hosts: dict[int, Any], steps: list[Any], end_times: list[float]) -> None:
-    """Start each message when its sender's last step is over, in the order in which messages
-    arrive."""
+    """Start each message when its sender's last step is over, in the order in which messages arrive; append
+    the time of the end to ``end_times``, as an actor of SimGrid returns nothing."""
     sends: dict[tuple[int, int], list[tuple[int, int]]] = {}
     # Messages that have not arrived, by rank and step.
     not_arrived: dict[tuple[int, int], int] = {}

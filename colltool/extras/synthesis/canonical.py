@@ -81,7 +81,8 @@ def _single_out(neighbours: Neighbours, colours: Colours) -> Colours:
     shared = min(colour for colour, nodes in nodes_of.items() if len(nodes) > 1)
     best: tuple[list[tuple[Sight, int]], Colours] | None = None
     for node in nodes_of[shared]:
-        # Twice the number leaves a colour free before each: 0 1 1 2 becomes 0 1 2 4, or 0 2 1 4.
+        # Twice the number leaves a colour free before each, which one node takes: 0 1 1 2 becomes 0 1 2 4, or
+        # 0 2 1 4.
         singled = {other: 2 * colour for other, colour in colours.items()}
         singled[node] -= 1
         refined, trace = _refine(neighbours, singled)

@@ -10,6 +10,9 @@ at given prices also bound the optimum from below, which ends the search.
 
 A linear programme has the same optimum with other ways; recorded prices are those of this method.
 
+An arc is where a way may go next: a link of a graph, a route of a dragonfly, which uses several links. Loads
+are seconds of a link for one byte from each rank to each other.
+
 Sources: Basu et al., arXiv 2309.13541; Shahrokhi and Matula, "The maximum concurrent flow problem",
 1990; in pairs: Lacoste-Julien and Jaggi, arXiv 1511.05932.
 """
@@ -147,7 +150,7 @@ class _Portion(NamedTuple):
 
 
 def _split(net: _Net) -> list[list[_Portion]]:
-    """The portions of each rank, after the search for the best split."""
+    """Search for the best split; return the portions of each rank, whose shares add up to about 1."""
     # at first all that a rank has takes the ways that keep links busy least, one for each rank
     first_arcs = _cheapest(net, np.ones(net.link_s.shape[1]))
     straight = _busy_s(net, first_arcs)
@@ -166,8 +169,9 @@ def _split(net: _Net) -> list[list[_Portion]]:
         if load_s.max() <= bound * (1 + _GAP):
             break
         for portions, busy_s in zip(split, others, strict=True):
-            load_s = _moved(portions, _Portion(0.0, first_arcs, busy_s), load_s, sharpness)
-        # near the optimum for these prices: go on with sharper ones
+            load_s = _move_portion(portions, _Portion(0.0, first_arcs, busy_s), load_s, sharpness)
+        # The cost at these prices is near the least, within what a change of sharpness makes: go on with
+        # sharper ones, which fall off faster from the busiest link.
         if 1 - least_cost / float(price @ load_s) < 2 / sharpness:
             sharpness = min(1.3 * sharpness, _LAST_SHARPNESS)
     return split
@@ -179,7 +183,9 @@ def _prices(load_s: Floats, sharpness: float) -> Floats:
     return prices
 
 
-def _moved(portions: list[_Portion], new: _Portion, load_s: Floats, sharpness: float) -> Floats:
+def _move_portion(
+    portions: list[_Portion], new: _Portion, load_s: Floats, sharpness: float
+) -> Floats:
     """Move some of a rank's dearest portion to its cheapest, one of the old ones or ``new``.
 
     Returns:
@@ -239,8 +245,8 @@ def _way(net: _Net, first_arcs: Indices, start: int, end: int) -> tuple[tuple[in
 
 @lru_cache(maxsize=32)
 def flows_of(wires: GraphWires | DragonflyWires) -> Forest:
-    """The ways from each rank to each other; the ``rate`` is the bytes/s of each pair of ranks, all
-    at once."""
+    """Return the ways from each rank to each other as trees without branches; the ``rate`` is the bytes/s of
+    each pair of ranks, all at once."""
     arcs = _arcs(wires)
     net = _net(wires, arcs)
     ways = _ways(net, _split(net))

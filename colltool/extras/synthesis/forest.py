@@ -1,8 +1,11 @@
 """All-gathers, broadcasts and their reductions over trees that use all links of a graph or lattice at
 once: :mod:`colltool.extras.synthesis.packing` finds the trees.
 
-First which links a group has and whether it is small enough (the sentences of these functions are what
-``explain`` prints as conditions), then the formulas, and last the messages.
+First which links a group has and whether it is small enough, then the formulas, and last the messages.
+
+Conditions (``requires=``) return None where a group meets them, else why not; their docstrings are what
+``explain`` prints as the condition. ``group.wires`` are the links of a group that are known one by one, None on
+a lattice; ``wires.joins_ranks`` tells that no switch is among them.
 """
 
 from __future__ import annotations
@@ -124,7 +127,7 @@ def links_from_root(group: Group) -> str | None:
 
 def _too_many(group: Group, most: int) -> str | None:
     """Why a group is too large to pack trees for; None if it is not."""
-    # a lattice needs no list of its links to tell
+    # a lattice has no switches, so that no list of its links is needed
     wires = None if group.topology in LATTICE else group.wires
     through_switches = isinstance(wires, GraphWires) and wires.endpoints == group.ranks
     if wires is not None and not through_switches:
@@ -239,7 +242,8 @@ def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
 def _trees(group: Group, roots: tuple[int, ...]) -> Terms:
     """The terms of trees from these roots, down to all other ranks."""
     trees = forest_on(group, roots)
-    # a ring of four with links of 1 byte/s: each root has M/4, and 2/3 byte/s: 0.375 M
+    # depth, n_beta and links. A ring of four with links of 1 byte/s: each root has M/4 and sends it at 2/3
+    # byte/s, which takes 0.375 M.
     return Terms(trees.depth, 1 / (len(roots) * trees.rate), Links(), fill=trees.fill)
 
 

@@ -2,8 +2,8 @@
 the algorithm all-axes.
 
 The payload is cut into parts, which go over the axes in different orders (:func:`axis_orders`), with
-sizes such that all axes are equally busy (:func:`axis_split`). ``bandwidth`` is that of one link;
-each axis may have its own.
+sizes such that all axes are equally busy (:func:`axis_split`). Each axis has its own bandwidth of a link,
+``wires.Bps[axis]``; rank numbers count along axis 0 first.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ def _axes(group: Group) -> HyperXWires | None:
 
 
 def axis_orders(wires: HyperXWires) -> list[list[int]]:
-    """The cyclic orders of the axes with more than one place, one starting at each."""
+    """The cyclic orders of the axes with more than one place, one starting at each: of axes 0, 1 and 2 these
+    are 0 1 2, 1 2 0 and 2 0 1."""
     axes = [axis for axis, size in enumerate(wires.shape) if size > 1]
     return [axes[start:] + axes[:start] for start in range(len(axes))]
 
 
 @lru_cache(maxsize=64)
 def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
-    """Seconds per byte of M of a reduce-scatter over all :func:`axis_orders` at once, and the share
-    of M that goes over each.
+    """Return the seconds per byte of M of a reduce-scatter over all :func:`axis_orders` at once, and the
+    share of M that goes over each.
 
     The best shares minimise the time of the busiest axis: a linear programme, whose optimum is at a
     corner where as many parts as axes are used and these axes are equally busy. All corners are
@@ -81,6 +82,7 @@ def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
             rows = []
             for axis in axes:
                 rows.append([busy_s[axis][part] for part in parts])
+            # a corner that needs a negative share is outside of the problem
             corner = _equal_shares(rows)
             if corner is None or min(corner) < -_ROUNDING:
                 continue
@@ -93,8 +95,8 @@ def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
 
 
 def _busy_s(wires: HyperXWires, orders: list[list[int]]) -> list[list[float]]:
-    """Seconds per byte that each axis is busy if all of the payload takes an order, by axis and
-    order. Each axis leaves a part of the bytes to those after it."""
+    """Seconds per byte that each axis is busy if all of the payload takes an order, by axis and order. An axis
+    of 4 places leaves a quarter of the bytes to those after it."""
     rows = {axis: [0.0] * len(orders) for axis in orders[0]}
     for part, order in enumerate(orders):
         link_bytes = 1.0  # that a link of the axis carries, of a byte of the payload

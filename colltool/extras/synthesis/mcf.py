@@ -74,7 +74,7 @@ def mcf(group: Group) -> Terms:
     # The sentence above is what ``explain`` prints: L is the number of links of the longest way. In the
     # example, links of 1 byte/s, each of six pairs has a link for itself: R = 1, L = 1, t = α + M/3.
     ways = _ways_of(group)
-    # on a graph R says all; on a dragonfly the network's own links are loaded with the messages
+    # on a graph R says all; on a dragonfly the price also loads the network's own links with these messages
     sends = () if isinstance(group.wires, GraphWires) else _sends(ways, group.ranks)
     return Terms(ways.depth, 1 / (group.ranks * ways.rate), Links(sends), fill=ways.fill)
 

@@ -3,8 +3,11 @@ or broadcast can reach there: :func:`forest_of`.
 
 Edmonds: trees from given roots, which use each link no more than it carries, exist if and only if
 every set of ranks can send out what its roots owe the other ranks. So the best rate follows from cuts
-alone (:func:`_best_rate`), and the trees can be built one link at a time (:func:`_packed`). Switches
+alone (:func:`_best_rate`), and the trees can be built one link at a time (:func:`_packed_batches`). Switches
 are removed before (``splitting``), and come back as nodes of the trees.
+
+Nodes are numbers, ranks before switches. ``Capacities`` are whole numbers by node and next node: rates in
+units of bytes/s, then, scaled to the best rate, how many trees a link carries.
 
 Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing arborescences", 2009;
 ForestColl, arXiv 2402.06787.
@@ -26,8 +29,8 @@ from colltool.network.arrays import Floats, np
 from colltool.network.max_flow import ENDLESS, Capacities, FlowNetwork, max_flow
 from colltool.network.wires import GraphWires
 
-# Rates become whole numbers of a unit: of a part of the slowest rate, at most one of _MAX_PARTS, if
-# all are multiples of it; else they are rounded down to multiples of a _FALLBACK_PARTS-th.
+# Rates become whole numbers of a unit: the slowest rate divided by at most _MAX_PARTS, if all rates are
+# multiples of that; else the slowest by _FALLBACK_PARTS, and rates are rounded down to multiples of it.
 _MAX_PARTS = 60
 _FALLBACK_PARTS = 1024
 # relative tolerance for multiples of a unit
@@ -38,8 +41,8 @@ class Tree(NamedTuple):
     """A tree from a root to all ranks, or a way from a rank to another one.
 
     Args:
-        share: the share of the root's bytes that it carries.
-        links: from node to node, parents first.
+        share: the part of the root's bytes that it carries; those of a root's trees add up to 1.
+        links: (from, to), those of parents first.
     """
 
     root: int
@@ -64,8 +67,8 @@ class Forest(NamedTuple):
     """Trees that use a network together.
 
     Args:
-        rate: bytes/s of every root at once.
-        trees: from node to node; nodes are the ranks, then those of ``switches``.
+        rate: bytes/s that every root sends at once.
+        trees: over nodes that are the ranks, then those of ``switches``.
         fill: segments by which a pipeline down the trees is longer than its P segments.
         switches: the switch of each node after the ranks; a tree that passes a switch several times
             has a node for each time.
@@ -84,10 +87,10 @@ class Forest(NamedTuple):
 
 @lru_cache(maxsize=128)
 def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = False) -> Forest:
-    """The best packing of trees from these roots to all ranks, through switches too.
+    """Return the best packing of trees from these roots to all ranks, through switches too.
 
-    ``numbered``: the ranks' numbers follow from their places on a lattice. Those of a graph are
-    anyone's choice, and the trees must not depend on it.
+    ``numbered``: the ranks' numbers follow from their places on a lattice, and are used as they are. Those
+    of a graph are anyone's choice, on which the trees must not depend.
     """
     ranks = wires.endpoints
     links, unit_Bps = _links_in_units(wires)
@@ -95,13 +98,14 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = Fal
     order = list(links)
     if not numbered:
         order = canonical_order(links, [_kind(node, ranks, roots) for node in links])
-        links, roots = _renumbered(links, roots, order)
+        links, roots = _renumbered_links(links, roots, order)
     rate = _best_rate(links, ranks, roots)
     tree_links, trees_per_root = _links_in_trees(links, rate)
     rank_links, ways = split_off(tree_links, ranks, roots, trees_per_root)
+    # the nodes of trees after the ranks: a switch, or another passage of one
     copies = SwitchCopies(ranks)
     trees = []
-    for batch in _packed(rank_links, roots, trees_per_root):
+    for batch in _packed_batches(rank_links, roots, trees_per_root):
         for count, link_ways in by_ways(batch.links, batch.trees, ways):
             trees.append(Tree(batch.root, Fraction(count, trees_per_root), copies.hops(link_ways)))
     switches = tuple(switch for switch, _ in copies)
@@ -111,9 +115,10 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = Fal
         for a, b in tree.links:
             src = node_of[a]
             dst = node_of[b]
+            # the more trees a link carries, the smaller the part of its time that each takes
             link_use[a, b] = {(src, dst): 1 / tree_links[src][dst]}
     fill = fill_of(trees, link_use)
-    renamed = tuple(_renamed(tree, order, ranks) for tree in trees)
+    renamed = tuple(_tree_by_own_numbers(tree, order, ranks) for tree in trees)
     return Forest(
         float(rate) * unit_Bps, renamed, fill, tuple(order[switch] for switch in switches)
     )
@@ -125,6 +130,7 @@ def _links_in_units(wires: GraphWires) -> tuple[Capacities, float]:
     unit_Bps = common_unit(rates.values(), _MAX_PARTS) or min(rates.values()) / _FALLBACK_PARTS
     links: Capacities = {node: {} for node in range(wires.nodes)}
     for (a, b), rate_Bps in rates.items():
+        # rounded down, but for what is a hair below a whole number
         links[a][b] = int(rate_Bps / unit_Bps + _ROUNDING)
     return links, unit_Bps
 
@@ -146,13 +152,13 @@ def _links_in_trees(links: Capacities, rate: Fraction) -> tuple[Capacities, int]
 
 
 def _kind(node: int, ranks: int, roots: Collection[int]) -> int:
-    """Roots come first in a network's order, then the other ranks, then switches."""
+    """The kind of a node: 0 for roots, 1 for other ranks, 2 for switches, as they follow in an order."""
     if node in roots:
         return 0
     return 1 if node < ranks else 2
 
 
-def _renumbered(
+def _renumbered_links(
     links: Capacities, roots: Sequence[int], order: Sequence[int]
 ) -> tuple[Capacities, tuple[int, ...]]:
     """The links and roots under each node's place in an order."""
@@ -165,9 +171,9 @@ def _renumbered(
     return renumbered, tuple(sorted(place[root] for root in roots))
 
 
-def _renamed(tree: Tree, order: Sequence[int], ranks: int) -> Tree:
-    """The tree with ranks by their own numbers, which ``order`` has by place; switches are counted
-    after them."""
+def _tree_by_own_numbers(tree: Tree, order: Sequence[int], ranks: int) -> Tree:
+    """The tree with ranks by their own numbers: ``order`` has at each place the node that was renumbered to
+    it. Nodes for switches, from ``ranks`` on, stay."""
     own = {node: order[node] for node in range(ranks)}
     links = tuple((own.get(a, a), own.get(b, b)) for a, b in tree.links)
     return Tree(own[tree.root], tree.share, links)
@@ -205,7 +211,8 @@ def fill_of(
     one of draining only its second, each as much as the busiest ever is: F = 1 + 1 - 2 + 2 = 2.
 
     Args:
-        link_use: what a hop of a tree takes of each link of the network.
+        link_use: by hop of a tree, which links of the network it takes, and the time of each that all of a
+            root's bytes would take there.
     """
     loads: dict[Hashable, dict[int, float]] = {}  # of a link, by the depth of hops on it
     for tree in trees:
@@ -225,14 +232,15 @@ def fill_of(
             early = max(early, sum(of_depth for d, of_depth in load.items() if d - 1 <= moment))
             late = max(late, sum(of_depth for d, of_depth in load.items() if d - 1 > moment))
         filling += (early + late) / busiest
+    # P - L + 1 moments are full, and filling and draining take ``filling``: so P + F - 1 of them in all
     return filling - deepest + 2
 
 
 def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
-    """The most units of each root with which no set of ranks owes the others more than it can send.
+    """Return the most units of each root with which no set of ranks owes the others more than it can send.
 
-    Starts at a rank's incoming or outgoing rate, and lowers it to that of a violated cut until no
-    cut is violated.
+    Starts at the least rate at which a rank sends, and lowers it to that of a violated cut until no cut is
+    violated.
     """
     rate = Fraction(min(sum(links[rank].values()) for rank in range(ranks)))
     while True:
@@ -248,7 +256,7 @@ def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
 def _violated_cut(
     links: Capacities, ranks: int, roots: Sequence[int], rate: Fraction
 ) -> set[int] | None:
-    """The nodes on the roots' side of a cut that cannot carry a rate. None if all cuts can."""
+    """Return the nodes on the roots' side of a cut that cannot carry a rate; None if all cuts can."""
     # a source that feeds every root; in units finer by the rate's denominator all are whole
     source = -1
     capacity: Capacities = {source: dict.fromkeys(roots, rate.numerator)}
@@ -271,8 +279,9 @@ class _Batch(NamedTuple):
     links: tuple[tuple[int, int], ...]  # parents first
 
 
-def _packed(links: Capacities, roots: Sequence[int], trees_per_root: int) -> list[_Batch]:
-    """Trees grown link by link, such that all others can still be completed (Bérczi and Frank)."""
+def _packed_batches(links: Capacities, roots: Sequence[int], trees_per_root: int) -> list[_Batch]:
+    """Grow trees link by link, such that all others can still be completed (Bérczi and Frank); ``links``
+    are those between ranks, with the number of trees each carries."""
     unused = {rank: dict(neighbours) for rank, neighbours in links.items()}
     growing = [_Batch(root, trees_per_root, frozenset({root}), ()) for root in roots]
     done: list[_Batch] = []
@@ -306,7 +315,7 @@ def _next_link(unused: Capacities, batch: _Batch, others: Sequence[_Batch]) -> t
 def _trees_for_link(
     unused: Capacities, a: int, b: int, batch: _Batch, others: Sequence[_Batch]
 ) -> int:
-    """How many trees of a batch may take the link from ``a`` to ``b``.
+    """Return how many trees of a batch may take the link from ``a`` to ``b``; 0 for none.
 
     Every set of ranks with ``a`` and without ``b`` must still be able to send what the other batches
     owe the ranks outside.
@@ -317,6 +326,7 @@ def _trees_for_link(
     owed = 0
     for number, other in enumerate(others):
         if b not in other.reached:
+            # below -1, which is the source of other flows here
             node = -2 - number
             network[a][node] = other.trees
             network[node] = dict.fromkeys(other.reached, ENDLESS)
@@ -327,7 +337,8 @@ def _trees_for_link(
 
 
 def chunk_sizes(forest: Forest, parts: int, segments: int) -> Floats:
-    """Bytes of each chunk in units of M, of which each root has one of ``parts``; shape (chunks,)."""
+    """Bytes of each chunk in units of M, tree by tree and segment by segment, where each root has one of
+    ``parts`` of M; shape (trees x segments,)."""
     return np.repeat([float(tree.share) / parts / segments for tree in forest.trees], segments)
 
 

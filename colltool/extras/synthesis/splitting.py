@@ -6,6 +6,10 @@ A link into a switch and one out of it are joined (split off), as many units of 
 rank reachable at the full rate, until the switch has no links. This always succeeds if as much enters
 a switch as leaves it.
 
+Nodes are numbers: ranks from 0, then switches. A link's capacity is in whole units, one for each tree that
+may use it. :class:`_RootFlows` tells whether all ranks are still reached, :class:`_SwitchRemoval` joins links
+and keeps the ways behind them, :func:`split_off` is the entry.
+
 Sources: Bang-Jensen, Frank, Jackson, "Preserving and increasing local edge-connectivity in mixed
 graphs", 1995; ForestColl.
 """
@@ -23,9 +27,9 @@ _SOURCE = -1  # the node that feeds all roots
 
 
 class Way(NamedTuple):
-    """A way from a rank to another."""
+    """A way from a node to another; from rank to rank once all switches are split off."""
 
-    nodes: tuple[int, ...]  # both ranks, and the switches in between
+    nodes: tuple[int, ...]  # both ends, and the switches in between
     units: int  # how many take it
 
 
@@ -39,9 +43,10 @@ class _RootFlows:
 
     Attributes:
         owed: units that a rank must get, ``units_each`` of every root.
-        arcs: of :class:`FlowNetwork`, by the link's two nodes; ``arc ^ 1`` is the reverse of one,
-            whose residual capacity is what flows.
-        residual: of every arc under the flow to each rank; None: to be computed anew.
+        arcs: the arc of a link in the :class:`FlowNetwork`, by the link's two nodes. ``arc ^ 1`` is its
+            reverse, whose residual capacity is what flows along the arc.
+        residual: by rank, the capacity left on every arc under the flow to that rank; None: that flow is
+            to be computed anew.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class _RootFlows:
         for rank, residual in enumerate(self.residual):
             if residual is None:
                 continue
-            # Move the flow that passes both links, too.
+            # Move flow as well: as much as passes both links; or back, as much as passes the direct one.
             if units > 0:
                 flow = min(units, residual[into ^ 1], residual[out ^ 1])
             else:
@@ -78,6 +83,7 @@ class _RootFlows:
             for arc, sign in ((into, -1), (out, -1), (direct, 1)):
                 residual[arc ^ 1] += sign * flow
                 residual[arc] += sign * (units - flow)
+            # more flows over a link than it has left
             if residual[into] < 0 or residual[out] < 0:
                 self.residual[rank] = None
 
@@ -91,8 +97,8 @@ class _RootFlows:
         return self.arcs[a, b]
 
     def lacking(self, most: int) -> int:
-        """How many units the rank that gets least lacks, counted up to ``most``; flows that broke
-        are computed anew."""
+        """Return how many units the rank that gets least lacks, but ``most`` at most, where it stops. Flows
+        that broke are computed anew."""
         worst = 0
         for rank, residual in enumerate(self.residual):
             if residual is not None:
@@ -112,7 +118,8 @@ class _SwitchRemoval:
 
     Attributes:
         links: units from node to node that are left; in the end between ranks alone.
-        ways: those behind each link.
+        flows: the flows over these links.
+        ways: the ways that each link stands for; the list of a link is used from its end.
     """
 
     def __init__(
@@ -154,12 +161,14 @@ class _SwitchRemoval:
             if units and back:
                 neighbours.append(node)
                 capacities += [units, back]
+        # a neighbour's link is shared by its links to all others
         units = min(capacities, default=0) // max(1, len(neighbours) - 1)
         if not units:
             return
         pairs = list(permutations(neighbours, 2))
         for a, b in pairs:
             self._move(a, switch, b, units)
+        # all or nothing: if any rank lacks a unit, all is given back
         is_too_much = self.flows.lacking(1) > 0
         for a, b in pairs:
             if is_too_much:
@@ -172,6 +181,7 @@ class _SwitchRemoval:
         units = min(self.links[a][switch], self.links[switch][b])
         if units:
             self._move(a, switch, b, units)
+            # each unit given back restores one unit to the rank that lacks most
             lacking = self.flows.lacking(units)
             self._move(a, switch, b, -lacking)
             units -= lacking
@@ -199,8 +209,8 @@ class _SwitchRemoval:
 def split_off(
     links: Capacities, ranks: int, roots: Sequence[int], units_each: int
 ) -> tuple[Capacities, Ways]:
-    """Links between ranks over which every root still reaches all ranks with ``units_each`` units,
-    and the ways behind each link."""
+    """Replace the switches: return links between ranks over which every root still reaches all ranks with
+    ``units_each`` units, and the ways behind each link. Switches are the nodes from ``ranks`` on."""
     removal = _SwitchRemoval(links, ranks, roots, units_each)
     for switch in range(ranks, len(links)):
         removal.remove(switch)
@@ -233,10 +243,10 @@ def _joined_ways(before: list[Way], after: list[Way]) -> Iterable[Way]:
 def by_ways(
     links: Sequence[tuple[int, int]], units: int, ways: Ways
 ) -> Iterable[tuple[int, Sequence[Way]]]:
-    """Split equal trees by the ways of their links: how many trees, and the way of each link. Their
-    units are taken from ``ways``.
+    """Split ``units`` equal trees over these links by the ways of the links: yield how many trees are alike,
+    and the way of each link in them. What they use is taken from ``ways``.
 
-    Three trees of two links, of which the second has 2 units of one way and 1 of another: two trees
+    Three trees of two links, of which the second has 2 units of one way and 1 of another, are two alike
     and one.
     """
     while units:
@@ -249,13 +259,18 @@ def by_ways(
 
 
 class SwitchCopies(dict[tuple[int, int], int]):
-    """Node numbers after the ranks, by switch and how often a tree has passed it before."""
+    """Node numbers of switches, from the number of ranks on. A tree that passes a switch twice gets a copy
+    for the second time, as a node of a tree has one parent.
+
+    Keys are (switch, how often the tree has passed it before); trees share the copies.
+    """
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
 
     def hops(self, ways: Iterable[Way]) -> tuple[tuple[int, int], ...]:
-        """The hops of a tree over all nodes, from the ways of its links."""
+        """Return the hops (from, to) of a tree over ranks and copies of switches, from the ways of its
+        links in the tree's order."""
         passed = Counter[int]()
         hops: list[tuple[int, int]] = []
         for way in ways:

@@ -4,6 +4,9 @@ Links into ranks with few links choose first. Of the pieces that it could send, 
 the fewest ranks hold, at random with a fixed seed: links stay busy to the last steps, and the same
 network always gives the same schedule. A reduce-scatter runs the steps backwards, an all-reduce both.
 
+Each rank's part of M is cut into pieces (:func:`pieces_of`). A step lasts as long as the slowest rate of which all
+are multiples takes for a piece (:func:`_unit`); a faster link is listed several times, and sends as many.
+
 Source: TACOS, arXiv 2304.05301; rarest pieces first, as BitTorrent takes them.
 """
 
@@ -22,7 +25,7 @@ from colltool.network.group import Group, all_ports
 from colltool.network.wires import GraphWires
 
 MOST_RANKS = 512  # with more the search takes seconds
-_MOST_PARTS = 4  # all rates must be multiples of such a part of the slowest link's
+_MOST_PARTS = 4  # all rates must be multiples of the slowest, or of its half, third or fourth part
 _MOST_PARALLEL = 64  # pieces that a link sends in a step, at most
 _LEAST_PIECES = 256  # pieces in all, so that few ranks keep many links busy
 
@@ -76,7 +79,7 @@ def pieces_of(ranks: int) -> int:
 
 
 def steps(wires: GraphWires) -> Iterator[StepMoves]:
-    """The moves of each step of an all-gather; piece ``c`` of rank ``r`` is ``r * pieces + c``."""
+    """Yield the moves of each step of an all-gather; piece ``c`` of rank ``r`` is ``r * pieces + c``."""
     ranks = wires.endpoints
     pieces = pieces_of(ranks)
     links = _links(wires)
@@ -90,6 +93,7 @@ def steps(wires: GraphWires) -> Iterator[StepMoves]:
         for a, b in links:
             missing = held_before[a] & ~held[b]
             if missing:
+                # counts the receiver, too
                 piece = holders.pick_rarest(missing)
                 held[b] |= 1 << piece
                 moved.append((a, b, piece))

@@ -5,6 +5,9 @@ verdict, chart, cost and risk. The exhibits of each section follow as an appendi
 screen (:func:`_appendix`). Every text is escaped where it is written. Charts of bandwidth are drawn
 here (:mod:`colltool.render.page.bandwidth`), fabrics by :mod:`colltool.extras.pictures`, other
 pictures by matplotlib where that is installed.
+
+An exhibit is a result with its title and the commands that make it again; ``view`` names its picture, and is
+None where it has none.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.column_fit import without_wide_columns
-from colltool.render.dispatch import blocks, described
+from colltool.render.dispatch import blocks, description_line
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.bandwidth import bandwidth_chart, bandwidth_title
 from colltool.render.page.lines import chart_style
@@ -60,7 +63,7 @@ class _Pictures(NamedTuple):
 
 def report_page(report: Report) -> str:
     """The HTML text of a report's page."""
-    pictures = _pictures(report)
+    pictures = _picture_means(report)
     title = html(report_title(report))
     style = chart_style() + (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     # pictures add the letters that they use: all are drawn before the outlines are read
@@ -101,8 +104,8 @@ def report_page(report: Report) -> str:
 """
 
 
-def _pictures(report: Report) -> _Pictures:
-    """How the page's pictures are drawn; matplotlib is loaded only where one needs it."""
+def _picture_means(report: Report) -> _Pictures:
+    """Find out how the page's pictures can be drawn; matplotlib is loaded only where one needs it."""
     exhibits = chain.from_iterable(section.exhibits for section in report.sections)
     if not any(map(_is_plotted, exhibits)):
         return _Pictures(are_needed=False, letters=None)
@@ -138,7 +141,7 @@ def _subjects(report: Report) -> Iterator[str]:
     point."""
     lines = []
     for fabric in dict.fromkeys(report.fabrics):
-        description = described(fabric)
+        description = description_line(fabric)
         if description:
             lines.append(html(f"{fabric.name}: {description}"))
     overrides = ""
@@ -152,7 +155,7 @@ def _decision(report: Report) -> Iterator[str]:
     """The verdict in sentences, then the chart, the cost and the risks behind it."""
     verdict, *further_answers = list(answers(report)) or [""]
     yield f'<p class="lead">{html(verdict)}</p>\n'
-    yield _list(further_answers)
+    yield _html_list(further_answers)
     exhibit = chart_of(report)
     chart = bandwidth_chart(report, exhibit) if exhibit else ""
     if exhibit and chart:
@@ -163,13 +166,14 @@ def _decision(report: Report) -> Iterator[str]:
         yield "</figure>\n"
     costs, _ = without_wide_columns(cost_table(report), WIDTH)
     yield "<h2>What it costs</h2>\n"
-    yield _list(cost_sentences(report))
+    yield _html_list(cost_sentences(report))
     yield unstyled_html([costs])
     yield "<h2>What it risks</h2>\n"
-    yield _list(risks(report))
+    yield _html_list(risks(report))
 
 
-def _list(lines: Sequence[str] | Iterator[str]) -> str:
+def _html_list(lines: Sequence[str] | Iterator[str]) -> str:
+    """Lines as an HTML list; empty without any."""
     items = "".join(f"<li>{html(line)}</li>\n" for line in lines)
     return f"<ul>\n{items}</ul>\n" if items else ""
 
@@ -194,7 +198,7 @@ def _exhibit(report: Report, exhibit: Exhibit, anchor: str, pictures: _Pictures)
     if _is_healthy(exhibit.result):
         yield f"<p>{html(diagnosed(exhibit.result))}.</p>\n"
     else:
-        picture = _picture(report, exhibit, anchor, pictures)
+        picture = _picture_svg(report, exhibit, anchor, pictures)
         yield from _picture_and_tables(exhibit.result, picture)
     if exhibit.commands:
         commands = "\n".join(map(html, exhibit.commands))
@@ -203,6 +207,7 @@ def _exhibit(report: Report, exhibit: Exhibit, anchor: str, pictures: _Pictures)
 
 
 def _picture_and_tables(result: Any, picture: str) -> Iterator[str]:
+    """A box with the picture, if there is one, and the blocks of a result; then which columns had no room."""
     page_blocks, dropped_titles = _fitted_blocks(result)
     yield f'<div class="shown{_layout(result, picture)}">\n'
     if picture:
@@ -247,7 +252,7 @@ def _page_blocks(result: Any) -> list[Block]:
     return [block for block in all_blocks if block not in changes]
 
 
-def _picture(report: Report, exhibit: Exhibit, anchor: str, pictures: _Pictures) -> str:
+def _picture_svg(report: Report, exhibit: Exhibit, anchor: str, pictures: _Pictures) -> str:
     """The picture of an exhibit as ``<svg>``, whose ids begin with its anchor. Empty for one without
     picture, or that needs matplotlib where it is missing."""
     if exhibit.view is None:

@@ -16,7 +16,7 @@ from colltool.analysis.sweep import Sweep, pivot_tables
 from colltool.base.formatting import format_bytes, format_rate
 from colltool.render.page.lines import AxisWords, ChartLine, ChartPoint, line_chart
 from colltool.render.views.report_reference import reference_ranks
-from colltool.render.views.sweep_words import shown
+from colltool.render.views.sweep_words import value_text
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Exhibit, Report
@@ -74,7 +74,7 @@ def _lines_of_ranks(sweep: Sweep) -> Iterator[ChartLine]:
             points = []
             for size, cells_of_size in zip(values["bytes"], cells, strict=True):
                 points.append(_point(float(size), cells_of_size[column]))
-            name = f"{shown('ranks', ranks)} ranks"
+            name = f"{value_text('ranks', ranks)} ranks"
             yield _chart_line(name, points)
 
 
@@ -92,6 +92,6 @@ def _point(size: float, cell: Cell) -> ChartPoint | None:
     interval = cell.interval
     if interval is None:
         return ChartPoint(size, rate)
-    # the rate is inverse to the time: the longest time is the lowest rate
-    moved = rate * total_s
-    return ChartPoint(size, rate, moved / interval.high_s, moved / interval.low_s)
+    # the rate is these bytes over the time: the longest time is the lowest rate
+    bus_bytes = rate * total_s
+    return ChartPoint(size, rate, bus_bytes / interval.high_s, bus_bytes / interval.low_s)

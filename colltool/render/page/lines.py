@@ -2,8 +2,9 @@
 logarithmic unless the upright one is to be linear; each line has its name at its end and the band
 of its interval behind it; measured points lead to their sources.
 
-A :class:`ChartAxis` turns values into coordinates; the rest writes elements. Colours are CSS classes
-(``ct-line-0`` and on, in ``chart.css``), so that the chart is readable in light, dark and on paper.
+A :class:`ChartAxis` turns values into coordinates; the rest writes elements. ``x`` and ``y`` of a point are
+values, as ``low`` and ``high`` are; of a place they are coordinates. Colours are CSS classes (``ct-line-0`` and on,
+in ``chart.css``), so that the chart is readable in light, dark and on paper.
 """
 
 from __future__ import annotations
@@ -109,9 +110,10 @@ def line_chart(
     ticks: Sequence[float] = (),
     linear: bool = False,
 ) -> str:
-    """The chart as one ``<svg>``. Empty without a line of at least two points.
+    """Return the chart as one ``<svg>``; empty without a line of at least two points.
 
     Args:
+        lines: of these only the ones with two points or more are drawn.
         alt: what the chart shows, for those who do not see it.
         dots: drawn as far as their sizes are among the lines'.
         ticks: values with a label across; none: round decimal numbers.
@@ -120,7 +122,7 @@ def line_chart(
     lines = [line for line in lines if len(line.points) > 1]
     if not lines:
         return ""
-    names = [_clipped(line.name) for line in lines]
+    names = [_short_name(line.name) for line in lines]
     points: list[ChartPoint] = []
     for line in lines:
         points += line.points
@@ -180,7 +182,7 @@ def _dots_link(dots: ChartDots, across: ChartAxis, upright: ChartAxis) -> str:
     return f'<a href="{html(dots.url)}"><title>{html(dots.title)}</title>{drawn}</a>'
 
 
-def _clipped(name: str) -> str:
+def _short_name(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 
@@ -211,8 +213,8 @@ def _steps(low: float, high: float) -> list[float]:
 
 
 def _ticks(axis: ChartAxis, most: float) -> list[float]:
-    """Round values along a logarithmic axis, ``most`` or fewer: 1, 2 and 5 times powers of ten; where
-    those are too many powers of ten, or every second, third and so on of them."""
+    """Round values along a logarithmic axis, ``most`` or fewer: 1, 2 and 5 times powers of ten; where those
+    are too many, powers of ten alone, or every second, third and so on of them."""
     steps = _steps(axis.low, axis.high)
     if len(steps) <= most:
         return steps
@@ -237,6 +239,7 @@ def _grid(across: ChartAxis, upright: ChartAxis) -> Iterable[str]:
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
+    """A text in the soft colour; ``anchor``: which part of it is at ``x``."""
     place = f'text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}"'
     return f'<text class="ct-soft" {place}>{html(text)}</text>'
 
@@ -260,6 +263,7 @@ def _line_and_band(
 
 
 def _path(places: Iterable[tuple[float, float]]) -> str:
+    """Places joined by lines, as in an SVG path after its ``M``."""
     return "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
 
 

@@ -1,4 +1,5 @@
-"""What all pages of the site share: head, navigation, sections, tables and commands."""
+"""What all pages of the site share: head, navigation, sections, tables and commands, each a function that returns
+HTML. Texts are escaped here; what is HTML already is called ``body``, ``parts``, ``inside`` or ``summary``."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def page(link: SiteLink, title: str, body: str, menu: Sequence[SiteLink] = MENU)
 
 
 def section(key: str, title: str, parts: Iterable[str]) -> str:
-    """A section with a stable address, ``#key``."""
+    """A section with a stable address, ``#key``; ``parts`` and ``title`` are HTML."""
     inside = "".join(parts)
     head = f'<h2 id="{key}"><a href="#{key}">{html(title)}</a></h2>\n'
     return f"<section>\n{head}{inside}</section>\n"
@@ -79,5 +80,5 @@ def commands(lines: Sequence[str]) -> str:
 
 
 def anchor(href: str, text: str) -> str:
-    """A link."""
+    """A link to an address, with a text."""
     return f'<a href="{html(href)}">{html(text)}</a>'

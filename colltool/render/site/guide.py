@@ -23,7 +23,7 @@ def guide_title(topic: str) -> str:
 
 
 def guide_files(menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
-    """The path and text of the page of each guide."""
+    """Yield (path, text) of the page of each guide."""
     for topic in TOPICS:
         title = guide_title(topic)
         link = guide_link(topic, title)
@@ -34,7 +34,7 @@ def guide_files(menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
 
 
 def body_of(markdown: str, up: str = "guides/") -> str:
-    """Markdown as HTML; ``up``: the way from the page to the folder of the guides."""
+    """Markdown as HTML; ``up``: the relative address of the folder of the guides, empty within it."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": True})
@@ -48,10 +48,10 @@ def body_of(markdown: str, up: str = "guides/") -> str:
     # a wide table scrolls by itself
     text = text.replace("<table>", '<div class="scroll" tabindex="0">\n<table>')
     text = text.replace("</table>", "</table>\n</div>")
-    return _HEADING.sub(_addressed, text)
+    return _HEADING.sub(_heading_with_address, text)
 
 
-def _addressed(heading: re.Match[str]) -> str:
+def _heading_with_address(heading: re.Match[str]) -> str:
     """A heading with an address, as GitHub gives it one: ``#what-a-price-counts``."""
     level, text = heading.groups()
     plain = _MARKUP.sub("", text)

@@ -1,5 +1,9 @@
 """The first page of the site (:func:`index_page`), and its twin for language models
-(:func:`llms_text`)."""
+(:func:`llms_text`).
+
+Both list the machines by vendor (:func:`_by_vendor`). ``curves.headline`` has an all-reduce of 1 GiB last, on
+groups of the machine from the smallest to the largest.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from colltool.base.formatting import format_rate
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import basis_of
 from colltool.guides import TOPICS, about, read_guide
-from colltool.render.dispatch import described
+from colltool.render.dispatch import description_line
 from colltool.render.markup import html
 from colltool.render.site.frame import (
     HOME,
@@ -31,7 +35,7 @@ _PURPOSE = (
     "What an all-reduce, all-gather or all-to-all costs on a network: what a machine should reach and"
     " what a gate may ask of it, which algorithm wins, where the time goes, and what would change it."
 )
-# the table of the guide to accuracy with rows for all devices together
+# the table of the guide to accuracy with rows for all devices together: head, rule, rows "| all ..."
 _SUMMARY = re.compile(r"^\|.*\n\|[-|]+\n(?:\| all .*\n)+", re.MULTILINE)
 _TEXTBOOK = "Textbook networks"
 _VENDORS = (
@@ -46,7 +50,8 @@ _VENDORS = (
 )
 """Whose accelerators a description names, the first that it matches; all others are NVIDIA's."""
 _KINDS = ("measured", "as", "datasheet", "announced", "hypothetical")
-"""Kinds of machines by what their numbers rest on, the surest first."""
+"""Kinds of machines by what their numbers rest on, the surest first; ``as`` begins ``as dgx-b200``, a machine
+that is taken to be like a measured one."""
 
 
 class IndexEntry(NamedTuple):
@@ -58,7 +63,8 @@ class IndexEntry(NamedTuple):
 
 
 def index_page(machines: Sequence[MachineCurves], menu: Sequence[SiteLink]) -> str:
-    """What colltool is for, the machines by vendor and kind, how far off it is, and the guides."""
+    """Return the page: what colltool is for, the machines by vendor and kind, how far off it is, and the
+    guides."""
     body = f'<h1>colltool {__version__}</h1>\n<p class="lead">{_PURPOSE}</p>\n'
     body += section("machines", "Machines", _machines(machines))
     body += section("accuracy", "How accurate is it?", _accuracy())
@@ -86,13 +92,13 @@ def _by_vendor(machines: Sequence[MachineCurves]) -> dict[str, list[IndexEntry]]
         entry = IndexEntry(fabric, kind, _reach(curves))
         by_vendor.setdefault(vendor_of(fabric), []).append(entry)
     for entries in by_vendor.values():
-        entries.sort(key=_surest_first)
+        entries.sort(key=_kind_and_name)
     vendors = sorted(by_vendor, key=lambda name: (name == _TEXTBOOK, -len(by_vendor[name]), name))
     return {vendor: by_vendor[vendor] for vendor in vendors}
 
 
-def _surest_first(entry: IndexEntry) -> tuple[int, str]:
-    """The key by which machines of a vendor stand in order: kind, then name."""
+def _kind_and_name(entry: IndexEntry) -> tuple[int, str]:
+    """The sort key of a machine among those of its vendor: kind, then name."""
     # "as" of "as dgx-b200"
     kind = entry.kind.partition(" ")[0]
     return _KINDS.index(kind), entry.fabric.name
@@ -126,7 +132,7 @@ def _machines(machines: Sequence[MachineCurves]) -> Iterator[str]:
         for entry in entries:
             link = machine_link(entry.fabric.name)
             machine = f"{anchor(*link)} <span>{html(entry.kind)}</span>"
-            description = html(described(entry.fabric))
+            description = html(description_line(entry.fabric))
             reach = "<br>".join(map(html, entry.reach))
             yield f"<tr><td>{machine}<br>{description}</td><td>{reach}</td></tr>\n"
         yield "</tbody>\n</table>\n</div>\n"
@@ -166,7 +172,7 @@ def llms_text(machines: Sequence[MachineCurves]) -> str:
         for entry in entries:
             link = machine_link(entry.fabric.name)
             reach = f"All-reduce of 1 GiB: {'; '.join(entry.reach)}"
-            text = f"{described(entry.fabric)} ({entry.kind}). {reach}"
+            text = f"{description_line(entry.fabric)} ({entry.kind}). {reach}"
             lines.append(f"- [{link.title}]({link.path}): {text}")
     lines += ["", "## Accuracy", ""]
     lines.append(f"- [{SCOREBOARD.title}]({SCOREBOARD.path}): predictors on published measurements")

@@ -2,7 +2,8 @@
 with what was measured of it, and how far off its prices are.
 
 :func:`machine_page` has the sections in their order; each is a function below it that yields the
-section's parts as HTML.
+section's parts as HTML. A ``MachineCurve`` has a group of the machine and its sizes in one test, each an
+``ExpectedSize``: ``busbw_Bps`` and ``expected_s`` are expected, ``interval`` holds nine of ten measurements.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from colltool.render.blocks import (
     label,
     number,
 )
-from colltool.render.dispatch import blocks, described
+from colltool.render.dispatch import blocks, description_line
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.lines import AxisWords, ChartDots, ChartLine, ChartPoint, line_chart
 from colltool.render.site.frame import (
@@ -92,7 +93,8 @@ _HEADLINE: Columns[HeadlineRow] = (
 
 
 def machine_files(curves: MachineCurves, menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
-    """The path and text of the page of a machine, of its file and of its drawing."""
+    """Yield (path, text) of the page of a machine, of its file and of its drawing; paths are relative to the
+    folder of the site."""
     fabric = curves.fabric
     name = fabric.name
     file = f"{name}{SUFFIX}"
@@ -104,11 +106,11 @@ def machine_files(curves: MachineCurves, menu: Sequence[SiteLink]) -> Iterator[t
 
 
 def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink] = MENU) -> str:
-    """The page; ``yaml``: the address of its file, relative to the page."""
+    """Return the HTML of the page; ``yaml``: the address of the machine's file, relative to the page."""
     fabric = curves.fabric
     name = fabric.name
     body = f"<h1>{html(name)}</h1>\n"
-    body += paragraph(f"{described(fabric)}.", "lead")
+    body += paragraph(f"{description_line(fabric)}.", "lead")
     body += paragraph(_priced_as(fabric))
     body += section("expected", "What it should reach", _headline_parts(curves))
     body += section("machine", "How it is joined", _drawing_parts(fabric, yaml))
@@ -138,7 +140,7 @@ def _headline_parts(curves: MachineCurves) -> Iterator[str]:
     command_lines = []
     for curve in curves.headline:
         group = curve.group
-        # as many as HEADLINE_SIZES
+        # HEADLINE_SIZES are two
         small, large = curve.sizes
         rows.append(HeadlineRow(group.label, group.ranks, small, large))
         command_lines.append(group.command(Primitive.ALL_REDUCE, HEADLINE_OPTIONS))
@@ -168,26 +170,27 @@ def _fabric_blocks(result: FabricShown) -> Iterator[Block]:
     all_blocks = blocks(result)
     brief_blocks, _ = in_brief(all_blocks)
     for block in brief_blocks:
-        # a tree of tiers ends with a branch
+        # the tree of tiers is the block that ends with a branch
         if isinstance(block, Lines) and block.lines and block.lines[-1].lstrip().startswith("+-"):
             yield block._replace(title="tiers, outermost first", verbatim=True)
         elif isinstance(block, Table):
             yield block.without("topology", "neighbours")
-        # the page says before what it joins
+        # the headline's sentence is at the top of the page
         elif not isinstance(block, Headline):
             yield block
-    # which the default view does not show in full
+    # in_brief() left them out
     notes = (block for block in all_blocks if isinstance(block, Lines) and block.title == "notes")
     yield from notes
 
 
 def _test_links(curves: MachineCurves) -> str:
-    """Links to the tests, and what they are shown on."""
+    """Return links to the tests, and which tests and groups are not those of the file."""
     links = []
     for primitive in curves.tests:
         name = test_name(primitive)
         links.append(anchor(f"#{name}", name))
     text = "gather_perf, scatter_perf and hypercube_perf have no price."
+    # ``typed``: the fabric as a command has it, with a number of nodes where the file has another
     grown = [curve.group for curve in curves.headline if curve.group.typed != curves.fabric.name]
     if grown:
         text += f" {grown[-1].typed} is the machine with so many nodes."
@@ -197,7 +200,8 @@ def _test_links(curves: MachineCurves) -> str:
 def _test_parts(
     machine: str, primitive: Primitive, curves: Sequence[MachineCurve]
 ) -> Iterator[str]:
-    """The chart of a test, what was measured, its numbers and their commands."""
+    """The chart of a test, what was measured, its numbers and their commands; ``curves``: one for each group
+    of the machine."""
     measured = measured_curves(machine, primitive)
     caption = (
         "Bus bandwidth over size, and again for large sizes from zero. Line: expected; band: where"
@@ -233,37 +237,39 @@ def _expected_line(curve: MachineCurve) -> ChartLine:
     """A curve with its interval, as bus bandwidth."""
     points = []
     for size in curve.sizes:
-        # bus bandwidth is inverse to time: the longest time is the lowest bandwidth
-        moved = size.busbw_Bps * size.expected_s
-        low = moved / size.interval.high_s
-        high = moved / size.interval.low_s
+        # bus bandwidth is these bytes over the time: the longest time is the lowest bandwidth
+        bus_bytes = size.busbw_Bps * size.expected_s
+        low = bus_bytes / size.interval.high_s
+        high = bus_bytes / size.interval.low_s
         points.append(ChartPoint(size.bytes, size.busbw_Bps, low, high))
     return ChartLine(curve.group.label, points)
 
 
 def _large_points(points: Sequence[ChartPoint]) -> list[ChartPoint]:
-    """The points of the chart of large sizes."""
+    """The points of the chart of large sizes, which begins at its first tick."""
     return [point for point in points if point.x >= _LARGE_TICKS[0]]
 
 
 def _measured_dots(
     machine: str, curves: Sequence[MachineCurve], measured: Sequence[MeasuredCurve]
 ) -> Iterator[ChartDots]:
-    """The measured points, in the colour of the line that is on as many ranks."""
+    """The measured points, in the colour of the line that is on as many ranks; grey (line None) without
+    one."""
     ranks = [curve.group.ranks for curve in curves]
     for series in measured:
         line = None
-        # another shape of the machine is none of its lines
+        # rows of another shape of the machine belong to none of its lines
         if series.ranks in ranks and series.source.machine == machine:
             line = ranks.index(series.ranks)
         yield series.dots(line)
 
 
 class DeviceErrors(NamedTuple):
-    """Median errors of a device's prices in each class of size; None where nothing was measured."""
+    """Median errors of a device's prices in each class of size, as ``8.1% (12)`` with the number of rows;
+    None where nothing was measured."""
 
-    wire: str
-    test: str
+    wire: str  # inside a node, or across nodes
+    test: str  # the collective
     # as CLASSES are, in their order
     small: str | None
     medium: str | None
@@ -282,7 +288,8 @@ _ERRORS: Columns[DeviceErrors] = (
 
 
 def _accuracy_parts(fabric: Fabric) -> Iterator[str]:
-    """Errors on this machine, and on machines of the same device."""
+    """Errors on this machine, and on machines of the same device; without either, those of prices from
+    datasheets alone."""
     name = fabric.name
     rows = machine_score(name)
     if rows:
@@ -312,10 +319,11 @@ def _accuracy_parts(fabric: Fabric) -> Iterator[str]:
 def _device_errors(device: str) -> Iterator[DeviceErrors]:
     """The rows of the table of errors for a device, a line for each wire and collective."""
     of_device = [errors for errors in accuracy_table() if errors.device == device]
-    # the table of the package has neighbouring rows for the classes of a wire and collective
+    # rows of one wire and collective are neighbours in the package's table, one for each class
     for (wire, collective), classes in groupby(of_device, key=attrgetter("wire", "collective")):
         texts: list[str | None] = [None] * len(CLASSES)
         for errors in classes:
+            # ``size``: the class, as an index of CLASSES
             texts[errors.size] = f"{percent(errors.median)} ({errors.rows})"
         where = "inside a node" if wire == "inside" else "across nodes"
         yield DeviceErrors(where, collective, *texts)

@@ -24,6 +24,7 @@ class MeasuredCurve(NamedTuple):
     rows: Sequence[PublishedRow]  # by size
 
     def busbw_Bps(self, measured: PublishedRow) -> float:
+        """The bus bandwidth of one of its rows."""
         rate = measured.bytes / measured.time_s
         return rate * busbw_factor(self.primitive, self.ranks)
 

@@ -1,5 +1,9 @@
 """The page of the scoreboard: predictors on published measurements, and the commands that give their
-times."""
+times.
+
+Its parts are blocks of the view of ``score``: the headline, the table, lists, and a legend, which is a title
+without lines.
+"""
 
 from __future__ import annotations
 

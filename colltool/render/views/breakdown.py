@@ -1,7 +1,8 @@
 """``breakdown``: the phases of one algorithm, what adds up to its time, and what would save some.
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_phase_table` the rows of CSV,
-:func:`_sum_text` the time as a sum. The price of a breakdown has one row, the algorithm's.
+:func:`_sum_text` the time as a sum. The price of a breakdown has one row, the algorithm's. Its time is
+``steps_s`` + ``moved_s`` + ``overhead_s`` + ``rest_s``: latency, transfer, launch and the library's overhead.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def _gain_line(gain: Gain, total_s: float) -> str:
 
 
 def _algorithm_name(phase: PhaseCost) -> str:
+    """What a phase runs."""
     # the label that an estimate gives to copying a rank's own data, which no algorithm does
     return "local copy" if phase.label == "own share" else phase.algorithm
 
@@ -87,7 +89,7 @@ _Part = PhaseCost | _Remainder
 
 
 def _remainders(price: Price) -> list[_Remainder]:
-    """The time of a price's row besides its phases, with which it adds up to the total."""
+    """What phases lack of the time of a price's row, or take beyond it: with these they add up to it."""
     row = price.results[0]
     in_phases_s = sum(float(phase.total_s) for phase in row.phases)
     library = estimates.library_label(price) or "library"
@@ -193,6 +195,7 @@ def _table_for_people(result: Breakdown) -> Table:
 
 
 def _blocks(result: Breakdown) -> list[Block]:
+    """The answer, the phases and their sum first; segments, gains, links and baselines after them."""
     price = result.price
     row = price.results[0]
     answer = price_answer(price, row, result.gains)
@@ -259,6 +262,7 @@ class BreakdownDocument(estimates.SizeDocument):
 
 
 def _document(result: Breakdown) -> dict[str, Any]:
+    """The document of the price with the breakdown's own keys."""
     return BreakdownDocument.of(
         result.price,
         baselines=result.baselines,

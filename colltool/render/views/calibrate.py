@@ -3,6 +3,9 @@
 Read from :data:`VIEWS`: :func:`_blocks` is the screen under :func:`_answer`, :func:`_residual_table` the
 rows of CSV. Where no protocol was fitted the result has a machine file alone, with
 :func:`_rows_blocks` under :func:`_rows_answer`.
+
+A ``FittedSeries`` (``fit``) is a measured ``series`` and what was fitted to it: ``mape`` is the mean error at the
+sizes that were used, ``cv_mape`` that at sizes left out for the test (None with too few), both shares.
 """
 
 from __future__ import annotations
@@ -69,18 +72,17 @@ _FITTED: Columns[FittedSeries] = (
 class _SharedProtocol(NamedTuple):
     """A protocol, and the collectives that it was fitted to."""
 
-    collectives: str
+    collectives: str  # their names, with commas
     protocol: FittedProtocol
 
 
 def _interval_column(
     field: str, title: str, text: Callable[..., str], drop: int
 ) -> Column[_SharedProtocol]:
-    """The column of a fitted number's 95% interval: ``field`` of ``alpha_s`` has the key
-    ``alpha_ci95``."""
+    """The column of a fitted number's 95% interval: the number ``alpha_s`` has the key ``alpha_ci95``."""
 
     def bounds(row: _SharedProtocol) -> Any:
-        # the data cannot tell the number from another one: the fit kept the fabric's own value
+        # (low, high), or words: the data cannot tell the number from another, and the fit kept the fabric's
         if field in row.protocol.tied:
             return "not told"
         return row.protocol.ci95.get(field)
@@ -177,11 +179,12 @@ def _skipped_text(skip: Skipped) -> str:
 
 
 def _rows_answer(result: Calibration) -> str:
+    """How many rows were measured, how far the prices are off, and where the file is; of a result with rows."""
     own_rows = result.machine_rows
     assert own_rows is not None
     # as plain pairs, which name no machine file: these rows are to become one
     fabric = on_fabric(result.fabric.name, tuple(result.overrides))
-    # of the logarithm of measured over price
+    # r is ln(measured / price), which for small errors is the relative error
     mean_error = sum(abs(measured.r) for measured in own_rows.file.rows) / own_rows.total
     rows = counted(own_rows.total, "row")
     how_to_keep = either(
@@ -211,8 +214,8 @@ def _next_measurement(result: Calibration) -> Lines:
 
 
 def _half_width(sigma: float) -> str:
-    """Half-width of the interval of nine in ten measurements, on average over sizes and
-    collectives."""
+    """Half-width in percent of the interval of nine in ten measurements. ``sigma`` is the standard deviation of
+    the error's logarithm, on average over sizes and collectives; kappa of it hold nine in ten."""
     return whole_percent(exp(sigma_table()["kappa"] * sigma) - 1)
 
 
@@ -268,7 +271,7 @@ def _answer(result: Calibration) -> str:
 
 def _protocol_table(result: Calibration) -> Table:
     """The fitted protocols; one row for those that several collectives share."""
-    # a list of groups and no dict of them: protocols hold dicts, so they are not hashable
+    # a list of groups rather than a dict by protocols, which hold dicts and so are not hashable
     groups: list[list[FittedSeries]] = []
     for fit in result.series:
         for group in groups:

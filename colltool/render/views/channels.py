@@ -8,6 +8,12 @@ NCCL searches a graph for each pattern (ring, tree, NVLS, CollNet): how many cha
 GPUs and NICs, at which speed. ``inside`` is the speed of a channel between the GPUs of a node,
 ``across`` that of its part between nodes; a search has both in MB/s, results in bytes/s. The first
 graph of a result is the ring's.
+
+What is read of a ``GraphFound`` (``row``): ``searched`` is the search, ``searched.best`` the channels it
+settled on, with the ``request`` (the demands of the trial) that found them; ``domain`` is the part of the
+node that NCCL takes for a node, whose ``ranks`` turn a channel's GPU indices into ranks, and whose
+``paths.system.nets`` are the NICs that its NIC indices count. ``binding`` is what the channels fill most;
+None where they fill nothing, as those of a GPU alone.
 """
 
 from __future__ import annotations
@@ -46,7 +52,7 @@ _PATTERN_NAMES = {
     "collnet_chain": "CollNet chain",
     "collnet_direct": "CollNet direct",
 }
-# by the kind of a change: ``names`` are devices of the file, ``to`` the new value
+# by the kind of a change: ``names`` are devices of the file (of new NICs, ranks of GPUs), ``to`` the new value
 _CHANGE_TEXTS = {
     "nvlinks": "{to} NVLinks to the switches on {names}",
     "gdr": "GPUDirect RDMA (gdr=1) on {names}",
@@ -57,7 +63,7 @@ _CHANGE_TEXTS = {
 }
 # shown without --all
 _FEW_CHANNELS = 8  # rows of the table of channels
-_FEW_COLUMNS = 16  # a matrix of paths of more is for --all
+_FEW_COLUMNS = 16  # of the matrix of paths; a wider one is for --all
 
 
 class _AlikeChannels(NamedTuple):
@@ -73,7 +79,7 @@ def _Bps(MBps: float) -> float:
     return MBps * 1e6
 
 
-def _rate(MBps: float) -> str:
+def _rate_text(MBps: float) -> str:
     """``48 GB/s``."""
     return format_rate(_Bps(MBps))
 
@@ -100,7 +106,7 @@ _CHANNELS: Columns[_AlikeChannels] = (
 
 
 def _numbered_pattern(searched: Searched) -> str:
-    """``3 tree``: as NCCL's debug lines number it."""
+    """``3 tree``: as NCCL's debug lines number the pattern, and its name."""
     pattern = searched.best.request.pattern
     return f"{pattern} {PATTERNS[pattern]}"
 
@@ -116,7 +122,7 @@ def _channels_text(row: GraphFound) -> str:
 
 
 def _headline(result: ChannelsFound) -> str:
-    """What is found, what a communicator gets of it, and what binds the rings."""
+    """Say what is found, how many channels a communicator gets, and what binds the rings."""
     count = result.node.nodes
     nodes = "one node" if count == 1 else f"{count} nodes"
     usual = [row for row in result.graphs if row.pattern in ("ring", "tree", "nvls")]
@@ -134,7 +140,7 @@ def _headline(result: ChannelsFound) -> str:
 def _system_lines(result: ChannelsFound) -> Iterator[str]:
     """GPUs, NICs, CPUs and PCI switches of a node, a line each."""
     system = result.node.system
-    # 90 is 9.0
+    # ``sm`` is the compute capability without its point: 90 is 9.0
     capabilities = sorted({device.sm for device in system.devices})
     capability_names = [f"{number // 10}.{number % 10}" for number in capabilities]
     slots_MBps = [gpu.device.total_MBps("PCI") for gpu in system.gpus]
@@ -160,8 +166,8 @@ def _system_lines(result: ChannelsFound) -> Iterator[str]:
 
 
 def _rate_range(MBps: Sequence[int]) -> str:
-    """One rate, or from the least to the most."""
-    return span_text(_rate(min(MBps)), _rate(max(MBps)))
+    """``48 GB/s``, or ``24 GB/s to 48 GB/s`` where rates, in MB/s, differ."""
+    return span_text(_rate_text(min(MBps)), _rate_text(max(MBps)))
 
 
 def _path_matrix(system: System, paths: Paths) -> Lines:
@@ -204,13 +210,14 @@ def _alike_channels(result: ChannelsFound) -> Iterator[_AlikeChannels]:
 
 
 def _trial_lines(result: ChannelsFound) -> Iterator[str]:
-    """Which trials of the searches found something, and with what demands."""
+    """Say which trials of the searches found something, and with what demands: the farthest types of path
+    between GPUs (``inside``) and to NICs (``across``)."""
     for row in result.graphs:
         name = _PATTERN_NAMES[row.pattern]
         for attempt in row.searched.log:
             request = attempt.request
             text = f"trial {attempt.trial} of {row.searched.trials}: {attempt.channels} of"
-            text += f" {_rate(request.inside_MBps)}, GPUs up to {KINDS[request.inside]} apart"
+            text += f" {_rate_text(request.inside_MBps)}, GPUs up to {KINDS[request.inside]} apart"
             if row.domain.across:
                 text += f", NICs up to {KINDS[request.across]}, crossNic {request.cross_nic}"
             yield f"{name}, {text}"
@@ -220,39 +227,43 @@ def _trial_lines(result: ChannelsFound) -> Iterator[str]:
 
 def _change_text(change: NodeChange, result: ChannelsFound) -> str:
     """``with 18 NVLinks to the switches on 0000:1b:00.0: 12 ring channels of 30 GB/s instead of 10
-    of 25 GB/s``."""
+    of 25 GB/s``.
+
+    A change that leaves the rings as they are moves another graph, which is then named.
+    """
     change_text = _CHANGE_TEXTS[change.kind].format(names=few_of(change.names), to=change.to)
     before = result.graphs[0].searched
+    # ``first``: the domain of rank 0, which results show
     after = change.after.first.graphs["ring"]
     groups = len(change.after.domains)
     channels = counted(after.best.channel_count, "ring channel")
-    text = f"with {change_text}: {channels} of {_rate(after.inside_MBps)}"
+    text = f"with {change_text}: {channels} of {_rate_text(after.inside_MBps)}"
     if groups != len(result.node.domains):
         text += f" in {counted(groups, 'group')} of GPUs"
     before_channels = before.best.channel_count
     if (before_channels, before.inside_MBps) == (after.best.channel_count, after.inside_MBps):
-        return f"{text} as before, and other {_moved_graphs(change, result)}"
-    return f"{text} instead of {before_channels} of {_rate(before.inside_MBps)}"
+        return f"{text} as before, and other {_moved_graphs_text(change, result)}"
+    return f"{text} instead of {before_channels} of {_rate_text(before.inside_MBps)}"
 
 
-def _moved_graphs(change: NodeChange, result: ChannelsFound) -> str:
-    """``tree channels and NVLS channels``: those that a change moves beside the ring's; ``graphs`` if
-    none has other figures."""
+def _moved_graphs_text(change: NodeChange, result: ChannelsFound) -> str:
+    """``tree channels and NVLS channels``: the graphs whose number of channels or speeds a change moves;
+    ``graphs`` where none has other figures (then only the orders of GPUs differ)."""
     moved = []
     for row in result.graphs:
         after = change.after.first.graphs.get(row.pattern)
-        if after is None or _figures(after) != _figures(row.searched):
+        if after is None or _channel_figures(after) != _channel_figures(row.searched):
             moved.append(f"{_PATTERN_NAMES[row.pattern]} channels")
     return and_text(moved or ["graphs"])
 
 
-def _figures(searched: Searched) -> tuple[float, ...]:
-    """The number of channels, and their speeds in MB/s."""
+def _channel_figures(searched: Searched) -> tuple[float, ...]:
+    """Return (channels, MB/s inside, MB/s across) of a search."""
     return (searched.best.channel_count, searched.inside_MBps, searched.across_MBps)
 
 
 def _notes(result: ChannelsFound) -> Iterator[str]:
-    """What binds the graphs beside the ring's, and what of the answer needs a caution."""
+    """Say what binds the graphs beside the ring's, and what of the answer needs a caution."""
     for row in result.graphs[1:]:
         if row.binding is not None:
             yield f"{_PATTERN_NAMES[row.pattern]}: {row.binding.text}"
@@ -292,6 +303,8 @@ def _table(result: ChannelsFound) -> Table:
 
 
 def _blocks(result: ChannelsFound) -> Iterator[Block]:
+    """The answer, the graphs and what would change them first; the node, paths, channels and trials after
+    them."""
     node = result.node
     yield Headline(_headline(result))
     yield _table(result)
@@ -332,8 +345,8 @@ def _channel_documents(row: GraphFound) -> Iterator[dict[str, Any]]:
 
 
 class GraphDocument(Document, of=GraphFound):
-    """The channels of a pattern; ``trial``: which of the search's found them, 0 if none did;
-    ``orders``: the channels themselves."""
+    """The channels of a pattern. ``trial``: the number of the search's trial that found them, 0 if none
+    did; ``orders``: the channels themselves."""
 
     graph: str = derived("pattern")
     pattern: int = derived("searched.best.request.pattern")
@@ -385,6 +398,7 @@ class NodeDocument(Document):
 
 
 def _gpu_documents(system: System, paths: Paths) -> Iterator[dict[str, Any]]:
+    """Each GPU, with the types of its paths."""
     for gpu in system.gpus:
         to_gpus = _path_kinds(paths, gpu, system.gpus)
         to_nics = _path_kinds(paths, gpu, system.nets)

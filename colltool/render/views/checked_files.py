@@ -1,7 +1,9 @@
-"""``fabric check``, ``job check`` and ``library check``: what was read from files without mistakes.
+"""``fabric check``, ``job check`` and ``library check``: what was read from files without mistakes. Mistakes
+are errors, which no view shows.
 
-:func:`checked` makes the view of each. Its results have ``checks``, one for each file: with ``file``,
-what was read, and ``warnings``, which have ``what`` is doubted, ``where`` and ``why``.
+:func:`view_of_checks` makes the view of each. Their results have ``checks``, one for each file in the order given.
+A check has the path ``file``, what was read in fields of its own, and ``warnings``: each says ``what`` is
+doubted, ``where`` (the key of the file) and ``why``.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from colltool.render.documents import Document, derived
 
 
 class _CheckedLine(NamedTuple):
-    """What a check found in a file: a value, or a warning with its place and reason."""
+    """A row of CSV: a line that was read from a file, or a warning."""
 
     file: str
-    kind: str  # value or warning
+    kind: str  # "value" or "warning"
     what: str
-    where: str = ""  # of a warning
-    why: str = ""  # of a warning
+    where: str = ""  # empty of a value, as is ``why``
+    why: str = ""
 
 
 _CHECKED: Columns[_CheckedLine] = (
@@ -51,27 +53,30 @@ class CheckDocument(Document):
 
 
 def _warnings(checks: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """The warnings of all files, as :class:`WarningDocument` has them."""
     for check in checks:
         for warning in check.warnings:
             yield WarningDocument.of(warning, file=check.file)
 
 
-def checked(
+def view_of_checks(
     noun: str,
     values: Callable[[Any], Iterable[str]],
     document: type[Document] = CheckDocument,
     table: Callable[[Any], Table] | None = None,
 ) -> View:
-    """The view of checked files.
+    """Make the view of checked files.
 
     Args:
-        noun: what a file is: ``fabric``; the document is called so with ``-check``.
-        values: returns what was read from a file, a line each, of its check.
-        document: the JSON, if it has more keys.
-        table: returns the table of CSV; by default a row for each value and warning.
+        noun: what a file is, such as ``fabric``; the view is then called ``fabric-check``.
+        values: takes the check of a file and returns what was read from it, a line each.
+        document: the JSON, where it has other keys than :class:`CheckDocument`.
+        table: takes the result and returns the table of CSV; by default a row for each line read and
+            each warning.
     """
 
     def lines_table(result: Any) -> Table:
+        """The table of CSV by default."""
         rows = []
         for check in result.checks:
             rows += [_CheckedLine(check.file, "value", line) for line in values(check)]
@@ -82,13 +87,16 @@ def checked(
         return Table(_CHECKED, rows)
 
     def blocks(result: Any) -> Iterator[Block]:
+        """A list for each file, of what was read and of warnings."""
         for check in result.checks:
             lines = list(values(check))
+            # as in CSV, in words
             for warning in check.warnings:
                 lines.append(f"warning: {warning.where}: {warning.what} ({warning.why})")
             yield Lines(f"{check.file}: ok", lines)
 
     def summary(result: Any) -> str:
+        """How many files are right, with how many warnings, and which."""
         names = [check.file for check in result.checks]
         text = f"{counted(len(names), noun)} ok"
         warnings = sum(len(check.warnings) for check in result.checks)

@@ -4,6 +4,9 @@ Read from :data:`VIEWS`: :func:`_blocks` is the screen under the headline of
 :mod:`colltool.render.verdicts`, :func:`_table` the rows of CSV; documents come last. Conclusions beside
 the verdicts are in :mod:`colltool.render.views.compare_conclusions`, what prices assume differently in
 :mod:`colltool.render.assumption_differences`.
+
+A line is a collective, rank count and size; its ``cells`` are in the order of the result's ``columns``, the
+fabrics. A cell without a price has a ``reason``, and None for its numbers.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ from colltool.render.blocks import (
 from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.estimates import ModelDocument, library_in_title, readings_block
 from colltool.render.first_screen import height, lists_that_fit, rows_that_fit
 from colltool.render.fitted_words import offer_sentence
 from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
@@ -72,12 +75,13 @@ _POINT: Columns[CompareLine] = (
 
 
 def _cell(line: CompareLine, index: int, name: str) -> Any:
-    """An attribute of a column's cell."""
+    """An attribute of the cell of a column, by the column's index."""
     return attribute_at(line.cells[index], name)
 
 
 def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine]]:
-    """Four columns for each fabric (time, ratio to the first, busbw, algorithm), and the winner.
+    """Four columns for each fabric (time, ratio to the first, busbw, algorithm; three for the first, which has
+    no ratio), and the winner.
 
     Args:
         people: whether for people, who see the library's names, and a word where nobody wins.
@@ -129,7 +133,7 @@ def _winner_or_verdict(line: CompareLine, names: Sequence[str]) -> str | None:
 
 
 def _same_algorithms(result: Comparison, index: int) -> bool:
-    """Whether the fastest of a column are those of the column before."""
+    """Whether the algorithms of a fabric are in every row those of the fabric before."""
     return index > 0 and all(
         line.cells[index].algorithm == line.cells[index - 1].algorithm for line in result.lines
     )
@@ -141,6 +145,7 @@ def _table(result: Comparison) -> Table:
 
 
 def _table_for_people(result: Comparison) -> Table:
+    """The table that people see, without columns that say the same in every row."""
     table = Table((*_POINT, *_columns(result, people=True)), result.lines)
     # what is the same in every row stands in the answer
     for key in ("primitive", "ranks"):
@@ -206,7 +211,7 @@ def _blocks(result: Comparison) -> list[Block]:
 
 
 def cell_intervals(cells: Sequence[Cell]) -> str:
-    """Narrowest and widest interval of cells; empty without any."""
+    """The narrowest and the widest interval of cells in words; empty without any."""
     priced = [cell for cell in cells if cell.total_s]
     return within_several(
         (cell.interval, cell.total_s or 0.0) for cell in priced if cell.interval is not None
@@ -222,13 +227,13 @@ def _notes(result: Comparison) -> Iterator[str]:
             points = ""
             if len(not_run) < len(result.lines):
                 points = f"{len(not_run)} of {counted(len(result.lines), 'row')}, "
-            yield f"{column.name}: {points}{running(result.libraries[index], leads=False)}"
+            yield f"{column.name}: {points}{library_in_title(result.libraries[index], leads=False)}"
         for note in extrapolated_notes([line.cells[index] for line in result.lines]):
             yield f"{column.name}: {note}"
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
-    """A sentence on each question, a collective and rank counts: who wins, or that nobody does."""
+    """A sentence on each question (a collective and its rank counts): who wins, or that nobody does."""
     return tuple(verdict_sentence(result, question) for question in result.verdicts)
 
 
@@ -242,8 +247,8 @@ def _summary(result: Comparison) -> str:
 def _overhead_name(note: str) -> str:
     """What a note on extrapolated software time is about: ``NCCL overhead of ring``.
 
-    The note is a sentence of ``estimate``: ``what NCCL takes beside the bytes of ring was not measured
-    ...``.
+    The note is a sentence of ``colltool.estimate``, which begins with ``what NCCL takes beside the bytes of
+    ring was not measured``.
     """
     subject = note.partition(" was not measured ")[0]
     return subject.removeprefix("what ").replace(" takes beside the bytes of ", " overhead of ")
@@ -290,6 +295,7 @@ class ValueDocument(Document):
 
 
 def _values(line: CompareLine) -> Iterator[dict[str, Any]]:
+    """The cells of a line, each with its ratio to the first."""
     for index, cell in enumerate(line.cells):
         ends = line.ratio_interval(index)
         yield ValueDocument.of(
@@ -311,7 +317,7 @@ class ClassDocument(Document, of=SizeBand):
 
 
 def _classes(verdict: QuestionVerdict) -> tuple[SizeBand, ...]:
-    """The size classes with a winner, then all other sizes."""
+    """The size classes with a winner, then that of all other sizes, if there are any."""
     return verdict.claims if verdict.rest is None else (*verdict.claims, verdict.rest)
 
 
@@ -338,7 +344,7 @@ class FittedDocument(Document, of=Fitted):
     set: dict[str, str] = derived(_overrides_of)
 
 
-def _fitted(column: CompareColumn) -> Any:
+def _growth(column: CompareColumn) -> Any:
     """How a column's fabric was grown, left out where it was not."""
     return column.fitted if column.fitted.overrides else LEFT_OUT
 
@@ -359,13 +365,13 @@ class ColumnDocument(Document, of=CompareColumn):
     name: str
     fabric: str
     set: dict[str, str] = derived(lambda column: dict(column.set))
-    fitted: FittedDocument | None = optional(_fitted)
+    fitted: FittedDocument | None = optional(_growth)
     fabric_assumed: list[str] = optional(lambda column: assumed_with(column.set))
     machine: MachineDocument | None = optional(lambda column: machine_of(column.set))
 
 
 def _primitives(result: Comparison) -> Any:
-    """The primitive, or a list of several."""
+    """The primitive; a list where there are several."""
     primitives = tuple(dict.fromkeys(line.primitive for line in result.lines))
     return primitives[0] if len(primitives) == 1 else primitives
 

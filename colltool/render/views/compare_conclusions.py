@@ -1,5 +1,9 @@
 """What a comparison of fabrics concludes beside who wins (:func:`conclusions`): values that make no
-difference, with the reason, and collectives whose winner is another with one port at a time."""
+difference, with the reason, and collectives whose winner is another with one port at a time.
+
+A finding compares a column with the first in one collective, on some rank counts; its ``runs`` are ranges of sizes
+with one ``outcome``, which is ``same`` where the column's values make no difference, for the reasons ``why``.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ def _no_difference(result: Comparison, finding: ColumnDifference) -> list[str]:
             if why.key:
                 reason = _reason(why)
                 reasons[reason] = None
-    # of a difference that is only too small
+    # _reason() has no words for a difference that is only too small
     reasons.pop("", None)
     if not reasons:
         return []

@@ -2,6 +2,11 @@
 ``--as-eta``, the eta to paste.
 
 Read from :data:`VIEWS`: :func:`_blocks` and :func:`_eta_blocks` are the two screens.
+
+Groups of ranks communicate at once, in a ``layout``. A group's ``slowdown`` is its time over that without
+contention, packed as tightly as can be; ``interference`` is its time over that alone in the same places. Loads are
+bytes, or multiples of M where no size was given (``unit``); ``hottest`` are links by load over capacity, the most
+first.
 """
 
 from __future__ import annotations
@@ -68,7 +73,7 @@ _GROUP: Columns[GroupCost] = (
 
 def _blocks(result: Contention) -> Iterator[Block]:
     """The answer, the links if they were asked for, the groups and the map."""
-    # the slowest first, else in their order
+    # the slowest first; of equally slow ones in their order
     groups = nlargest(_MOST_GROUPS, result.groups, key=_slowdown)
     yield Headline(_answer(result))
     if result.links:
@@ -89,7 +94,7 @@ def _blocks(result: Contention) -> Iterator[Block]:
 
 
 def _answer(result: Contention) -> str:
-    """How much the slowest group is slowed down, and by which link."""
+    """Say how much the slowest group is slowed down and by which link, and how many links groups share."""
     worst = max(result.groups, key=_slowdown)
     groups = counted(len(result.groups), "group")
     # less would be shown as 1x
@@ -122,6 +127,7 @@ def _multiples_of_size(load: float) -> str:
 
 
 def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") -> Table:
+    """Links with what they carry, in the unit of the result."""
     columns: Columns[LinkLoad] = (
         label("link"),
         number("load", "load", format_bytes if result.unit == "bytes" else _multiples_of_size),
@@ -262,6 +268,7 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
 
 
 def _eta_summary(result: LayoutEta) -> str:
+    """``for packed x8 on dgx-h100, ib has eta alpha 1 and eta beta 0.5``: each tier's, without a capital."""
     tiers = []
     for eta in result.etas:
         text = f"{eta.tier} has eta alpha {_nine_digits(eta.alpha)}"

@@ -1,6 +1,8 @@
 """``sensitivity`` of several fabrics: how often each is faster than the first under the same draws.
 
-Read from :data:`VIEWS`: :func:`contest_verdict` is the headline, :func:`_blocks` the screen.
+Read from :data:`VIEWS`: :func:`contest_verdict` is the headline, :func:`_blocks` the screen. A side is a fabric
+with its times over all samples; ``beats`` compares each but the first with the first, sample by sample: ``faster``,
+``same`` and ``slower`` are shares of the samples, ratios are its time over the first's.
 """
 
 from __future__ import annotations

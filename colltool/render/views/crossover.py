@@ -2,6 +2,11 @@
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_answer` its first sentences, and
 :func:`_crossings` the rows of CSV.
+
+Algorithms go by their titles (``AlgorithmPair.a``), and for people by the library's names (``a_name``).
+``winners`` are the fastest by our prices, ``picks`` what the library runs by its own cost model (empty where
+that is not known); both are ranges of sizes, ascending from the smallest, of which the last has no end
+(``to_bytes`` None).
 """
 
 from __future__ import annotations
@@ -29,9 +34,9 @@ from colltool.render.blocks import (
     Lines,
     Table,
     columns_at,
-    gathered,
     label,
     later,
+    names_by_text,
     number,
 )
 from colltool.render.dispatch import View, context, fabric_of, group_columns
@@ -61,7 +66,7 @@ class _Line(NamedTuple):
     winner: Winner | None = None
 
     def library_name(self, algorithm: str | None) -> str | None:
-        """The name that people know for one of the pair."""
+        """The name that people know for one of the pair, by its title; None without a pair or title."""
         return self.pair and self.pair.named(algorithm)
 
 
@@ -147,7 +152,7 @@ def _pair_lines(result: Crossover) -> Iterator[_Line]:
 
 
 def _crossings(result: Crossover) -> Table:
-    """The main table: lines of pairs, then the winners; what was asked is in hidden columns."""
+    """The table of CSV: lines of pairs, then the winners; what was asked is in hidden columns."""
     columns = (
         _KIND,
         *context(fabric=result.fabric, primitive=result.primitive, ranks=result.ranks),
@@ -193,7 +198,7 @@ def _blocks(result: Crossover) -> Iterator[Block]:
 
 
 def _picks(result: Crossover) -> Table:
-    """What the library runs, without the columns that its own cost model says nothing of."""
+    """What the library runs by its own cost model, which says nothing of how and of a balance."""
     library = library_title(result)
     picks = _winners(result, result.picks, f"{library} runs").without("how")
     return picks._replace(
@@ -223,7 +228,8 @@ _EVERYWHERE = "at every size"
 
 
 def _never_crossing(result: Crossover) -> Iterator[Block]:
-    """The algorithms that are faster at every size, or up to 16 GB, each with all that it beats."""
+    """A line for each algorithm that is faster than others at every size, or at all that anybody sends, with
+    all that it beats; the latter for ``--all``."""
     claim_and_loser = []
     for pair in result.pairs:
         winner = pair.dominates
@@ -237,7 +243,7 @@ def _never_crossing(result: Crossover) -> Iterator[Block]:
         if winner is not None:
             loser = pair.b_name if winner == pair.a else pair.a_name
             claim_and_loser.append((f"{pair.named(winner)} is faster {sizes} than", loser))
-    for claim, losers in gathered(claim_and_loser).items():
+    for claim, losers in names_by_text(claim_and_loser).items():
         line = Lines(f"{claim} {', '.join(losers)}", ())
         yield line if _EVERYWHERE in claim else later(line)
 
@@ -270,7 +276,7 @@ def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
 
 
 def _answer(result: Crossover) -> str:
-    """What runs at each size and what that choice costs, then what was priced."""
+    """Say what runs at each size and what that choice costs, then what was priced."""
     return f"{ranges_answer(result)} {sentence(crossover_title(result))}."
 
 
@@ -291,7 +297,8 @@ _TWICE = 2.0  # as much and more is written as a factor, not in percent
 
 
 def _choice_cost(library: str, cost: PickCost | None) -> str:
-    """What the library's choice costs where it costs most, to follow what it runs."""
+    """Say what the library's choice costs at the size where it costs most, in words that follow those on
+    what it runs; empty where that is not known."""
     if cost is None:
         return ""
     if cost.factor < _LEAST_COST:
@@ -310,7 +317,7 @@ def _choice_cost(library: str, cost: PickCost | None) -> str:
 
 
 def _ranges_text(winners: Sequence[Winner], alone: str, before: str, digits: int = 4) -> str:
-    """``Tree below 200 KB and NVLSTree above``, under whatever protocol.
+    """``Tree below 200 KB and NVLSTree above``; a change of protocol alone is no change.
 
     Args:
         alone: what follows the name of one that wins everywhere; if empty, ``before`` stands before
@@ -319,7 +326,7 @@ def _ranges_text(winners: Sequence[Winner], alone: str, before: str, digits: int
         digits: of sizes.
     """
     names: list[str] = []
-    sizes = []  # from which each name wins, as text
+    sizes = []  # from which each name wins, as text; beyond what anybody sends the last name stays
     for winner in winners:
         if not names or (names[-1] != winner.name and _is_sent(winner.from_bytes)):
             names.append(winner.name)
@@ -346,7 +353,7 @@ def crossover_title(result: Crossover) -> str:
     """``all-reduce on nvl72, 72 ranks, NCCL, with contention``."""
     parts = [f"{result.primitive.label} on {fabric_of(result)}", result.group.label]
     if result.library:
-        parts.append(estimates.running(result.library, leads=result.library_leads))
+        parts.append(estimates.library_in_title(result.library, leads=result.library_leads))
     return ", ".join((*parts, estimates.CONTENTION[result.mode]))
 
 
@@ -377,6 +384,7 @@ class CrossingDocument(Document):
 
 
 def _crossing_documents(pair: AlgorithmPair) -> Iterator[dict[str, Any]]:
+    """The crossings of a pair, with the spec of each algorithm."""
     for crossing in pair.crossings:
         yield CrossingDocument.of(
             crossing,

@@ -2,6 +2,10 @@
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen under :func:`_answer`, :func:`_table` the rows of
 CSV. People see the changes by field (:class:`_FieldChanges`), programs one by one.
+
+A change is ``where`` (a path such as ``rows[all_reduce star512 ring 512].total_s``), ``old``, ``new`` and
+``relative``, new over old less 1 (None where they are no numbers). ``readings`` are the changes of model options,
+``winners`` those of the least times.
 """
 
 from __future__ import annotations
@@ -157,16 +161,16 @@ def _distance(change: ValueChange) -> float:
 
 
 def _answer(result: Diff, fields: list[_FieldChanges]) -> str:
-    """The winners that moved, the largest change with its causes, and how to accept all."""
+    """Say which winners moved, what changed most and its causes, and how to accept all."""
     if not result.moved:
         return f"Nothing changed by more than {100 * result.rtol:g}%."
     sentences = []
     if result.winners:
-        sentences.append(_winner_moves(result))
+        sentences.append(_winners_sentence(result))
     if result.readings and fields:
-        sentences.append(_made_under(result))
+        sentences.append(_options_sentence(result))
     if fields:
-        sentences.append(_largest_move(result, fields))
+        sentences.append(_largest_move_sentence(result, fields))
     in_one_only = _in_one_only(result).items()
     counts = [f"{counted(len(places), 'value')} {kind}" for kind, places in in_one_only]
     if counts:
@@ -174,7 +178,7 @@ def _answer(result: Diff, fields: list[_FieldChanges]) -> str:
     return " ".join((*sentences, localize(_ACCEPT)))
 
 
-def _largest_move(result: Diff, fields: list[_FieldChanges]) -> str:
+def _largest_move_sentence(result: Diff, fields: list[_FieldChanges]) -> str:
     """Such as ``3 rows changed (the size), most of all total_s of ..., 1 us -> 2 us (+100%).``"""
     reasons = f" ({', '.join(_causes(fields))})"
     # under other model options, the causes cannot be separated
@@ -202,7 +206,7 @@ def _arrow(before: str, after: str) -> str:
     return f"{before} -> {after}"
 
 
-def _winner_moves(result: Diff) -> str:
+def _winners_sentence(result: Diff) -> str:
     """How the totals of the winners changed, largest first."""
     largest_first = sorted(result.winners, key=lambda change: -abs(change.relative))
     moves = "; ".join(map(_winner_move, largest_first[:_MOST_WINNERS]))
@@ -223,7 +227,7 @@ def _winner_move(change: TotalChange) -> str:
 
 
 def _causes(fields: list[_FieldChanges]) -> list[str]:
-    """What would make these fields change; one at least."""
+    """Name what would make these fields change; one cause at least."""
     names = {field.name for field in fields}
     causes = [cause for cause, shown_by in _CAUSES.items() if names & shown_by]
     # the lower bound knows neither contention nor a library, whose numbers follow the bandwidth
@@ -234,9 +238,9 @@ def _causes(fields: list[_FieldChanges]) -> list[str]:
     return causes
 
 
-def _made_under(result: Diff) -> str:
-    """Such as
-    ``Made with other model options: tree_beta=2 in the old document, tree_beta=1 in the new one.``"""
+def _options_sentence(result: Diff) -> str:
+    """Say under which other model options the documents were made: ``tree_beta=2 in the old document,
+    tree_beta=1 in the new one``."""
     old = []
     new = []
     for change in result.readings:
@@ -271,6 +275,7 @@ def _changes_by_field(result: Diff) -> list[_FieldChanges]:
 
 
 def _blocks(result: Diff) -> Iterator[Block]:
+    """The answer and the changes by field first; each change, and values in one document only, after them."""
     fields = _changes_by_field(result)
     yield Headline(_answer(result, fields))
     yield Table(_FIELDS, fields, first=_MOST_FIELDS)

@@ -2,7 +2,8 @@
 file, and a Clos to compare with.
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_table` a row for each kind of switch and
-cable. What it shares with a sized Clos is in ``fabric_size``.
+cable. What it shares with a sized Clos is in ``fabric_size``. Of a plan, ``hosts`` are the endpoints of a switch,
+``ports`` the cables to endpoints, ``cables`` those between switches, and ``tier`` the keys of a file.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ def _clos_text(result: DirectSized) -> str:
 
 
 def _clos_cost(result: DirectSized) -> Cost | None:
+    """What that Clos costs; None without prices."""
     return result.clos_bill.cost if result.clos_bill else None
 
 
@@ -169,6 +171,7 @@ class DirectSizeDocument(Document, at="plan"):
 
 
 def _summary(result: DirectSized) -> str:
+    """``228 switches (a dragonfly of ...) and 1,500 cables for 1,050 ports``."""
     plan = result.plan
     text = sized_text(
         plan.switches, f"a {_network_text(plan)}", plan.cables + plan.ports, plan.ports

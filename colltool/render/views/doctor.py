@@ -3,6 +3,10 @@
 Read from :data:`VIEWS`: :func:`_blocks` is the screen in its order, under the answer of
 :mod:`colltool.render.views.doctor_answer`. A finding has :func:`_finding_blocks`, what lines of a log
 state outright :func:`_stated_blocks`; fleets of hosts and NCCL's channels have modules of their own.
+
+A finding has the ``causes`` that prices support, the best first, and ``experiments`` that would tell them
+apart, in the order to run them; an experiment's ``foretold`` are the times under each cause. The shares of
+a finding (``low`` to ``high``) are None where a log states it in words.
 """
 
 from __future__ import annotations
@@ -72,7 +76,7 @@ _MOST_LINES = 5  # that a log states
 
 
 def _state(health: SeriesHealth) -> str:
-    """The word of CSV for how a series passes."""
+    """The word of CSV for how a series passes its marks."""
     if health.low:
         return "off"
     if health.too_fast:
@@ -172,16 +176,16 @@ def _blocks(result: Diagnosis) -> Iterator[Block]:
                 yield from map(later, _next_experiments(finding, result))
         for experiment in result.measure:
             yield from map(later, _experiment_blocks("to measure these tiers", experiment))
-    # a short answer leaves room for the machine and the first notes
-    roomy = main is None or not main.causes
+    # an answer without causes is short, and leaves room for the machine and the first notes
+    has_room = main is None or not main.causes
     if result.topology is not None:
         yield from topology_blocks(result.topology)
     yield from _stated_blocks(main, result)
-    yield from listed("the machine", result.assumed.said, first=None if roomy else 0)
+    yield from listed("the machine", result.assumed.said, first=None if has_room else 0)
     # a size that stands out is shown beside any answer
     outliers = sum(note.code == "stands-out" for note in result.notes)
     notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
-    yield from listed("notes", notes, first=_MOST_NOTES if roomy else outliers)
+    yield from listed("notes", notes, first=_MOST_NOTES if has_room else outliers)
     yield from listed(_BOUNDS_TITLE, map(_bound_text, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
     yield from listed(title, _left_out_lines(result), first=0)
@@ -226,12 +230,12 @@ def _finding_blocks(
     experiments = _next_experiments(main, result)
     # of the first experiment its command alone: what it would give is for --all
     yield from experiments[:1]
-    # a finding that the log states has no shares, and its lines are listed further below
+    # what the log states is listed further below
     if main.low is None:
         yield from series
         return
     yield from _cause_blocks(main) or series
-    causes = _indistinguishable(main)
+    causes = _indistinguishable_causes(main)
     if len(causes) > 1:
         yield from listed("no run tells these apart; look at", map(_look_text, causes), first=0)
     yield from map(later, experiments[1:])
@@ -263,7 +267,7 @@ def _detail_blocks(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
 
 def _next_experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     """What to run next, and what each cause would make of it: two blocks for each experiment."""
-    names = [cause.name for cause in _indistinguishable(finding)]
+    names = [cause.name for cause in _indistinguishable_causes(finding)]
     if len(finding.causes) in (1, len(names)):
         purpose = "to be sure"
     elif len(names) > 1:
@@ -285,8 +289,8 @@ def _look_text(cause: Cause) -> str:
     return f"{cause.name}: {cause.look}"
 
 
-def _indistinguishable(finding: DiagnosisFinding) -> list[Cause]:
-    """The leading cause, and those whose times no experiment tells from its own; empty without
+def _indistinguishable_causes(finding: DiagnosisFinding) -> list[Cause]:
+    """The best cause, and those that all experiments foretell the same times for; empty without
     experiments."""
     times: dict[str, list[float]] = {cause.name: [] for cause in finding.causes}
     for experiment in finding.experiments:
@@ -403,7 +407,8 @@ class DoctorDocument(Document):
 
 
 def _chart(result: Diagnosis) -> BusbwChart | None:
-    """The series that is furthest off, among those that are too slow if there are any."""
+    """The chart of the series that is furthest off, among those that are too slow if there are any; None
+    without series."""
     series = [health for health in result.series if health.low] or result.series
     if not series:
         return None

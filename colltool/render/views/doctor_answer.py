@@ -4,6 +4,11 @@ cause, what the log itself states, and where nothing is off, that it is healthy.
 :func:`_sentences` has them in their order; the functions below it follow in three parts: times below
 expectation, what the log states, nothing is off. A finding without shares (``low`` is None) is one that
 the log states in words; the others are seen in times.
+
+Shares are of the expected bus bandwidth: of a finding from the lowest series (``low``) to the highest
+(``high``); of a ``SeriesHealth`` the median of its large messages and of its small ones (None where none was
+measured), with the shares that pass (``bar``, ``small_bar``). ``AssumedFabric`` is what times are compared
+with; its texts are empty where there is nothing to say.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from colltool.diagnosis.sentences import statement
 from colltool.logs.stated import StatedLine
 from colltool.render.blocks import span_text
 from colltool.render.dispatch import fabric_of
-from colltool.render.views.health import SeriesWords, together
+from colltool.render.views.health import SeriesWords, names_on_ranks
 
 _UNEXPLAINED = (
     "No known cause explains it: calibrate a healthy machine of this kind and compare with its"
@@ -88,7 +93,8 @@ def main_finding(result: Diagnosis) -> DiagnosisFinding | None:
 
 
 def stated_finding(result: Diagnosis) -> DiagnosisFinding | None:
-    """What the log states itself: a failure or wrong values, without times also other causes."""
+    """The first finding that the log states itself; None without one. With times these are failures and
+    wrong values, without times also other causes."""
     for finding in result.findings:
         if finding.low is None:
             return finding
@@ -96,7 +102,7 @@ def stated_finding(result: Diagnosis) -> DiagnosisFinding | None:
 
 
 def _more_findings(result: Diagnosis) -> str:
-    """How many findings the answer does not name."""
+    """Say how many findings the answer does not name; empty where it names all."""
     named = (main_finding(result), stated_finding(result))
     more = sum(all(finding is not other for other in named) for finding in result.findings)
     if not more:
@@ -110,7 +116,7 @@ def _more_findings(result: Diagnosis) -> str:
 
 
 def _slow_sentences(main: DiagnosisFinding, result: Diagnosis) -> Iterator[str]:
-    """What is below expectation, the most likely cause, and how well it explains the times."""
+    """Say what is below expectation, the most likely cause, and how well it explains the times."""
     yield from _stated_before_times(main, result)
     yield f"Slow{_assumption_text(result.assumed)}: {reached(main, result)}."
     slow_series = _series_of(main, result)
@@ -137,7 +143,7 @@ def reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
     names = list(dict.fromkeys(map(_series_words(result).name, series)))
     subject = f"{len(names)} measurements"
     if len(names) <= _MOST_NAMED:
-        subject = together(names)
+        subject = names_on_ranks(names)
     verb = "reaches" if len(names) == 1 else "reach"
     if finding.size == "small":
         subject = f"small messages of {subject}"
@@ -151,7 +157,7 @@ def reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
 
 
 def _series_of(finding: DiagnosisFinding, result: Diagnosis) -> list[SeriesHealth]:
-    """The series of a finding."""
+    """The series of a finding, which has their titles."""
     return [health for health in result.series if health.judged.series.title in finding.series]
 
 
@@ -181,13 +187,14 @@ def _fastest_outcome(result: Diagnosis) -> str:
 
 
 def _fastest(result: Diagnosis) -> SeriesHealth:
+    """The series that is furthest above what the fabric allows; of a result with such series."""
     # these all have large messages, by which they are too fast
     return max(result.too_fast, key=lambda health: health.large or 0.0)
 
 
 def _assumption_text(assumed: AssumedFabric) -> str:
-    """What the expectation assumes because the logs do not say it: the machine, or its NICs. Empty
-    where they say it."""
+    """Say what the expectation assumes because the logs do not tell: the machine (``guessed``), or NICs that
+    are not the fabric's own (``network``). Empty where they tell."""
     if assumed.guessed:
         machine = _assumed_machine(assumed)
         if not assumed.alike:
@@ -209,7 +216,7 @@ def _assumed_machine(assumed: AssumedFabric) -> str:
 
 
 def _likely_cause(main: DiagnosisFinding, result: Diagnosis) -> str:
-    """The best cause, and how well it explains the times."""
+    """Name the best cause, and how well it explains the times."""
     best = main.causes[0]
     # a collapse at some size is seen in the times: it is no guess
     if best.name == "collapse":
@@ -225,7 +232,7 @@ def _likely_cause(main: DiagnosisFinding, result: Diagnosis) -> str:
 
 
 def _other_causes(main: DiagnosisFinding) -> str:
-    """The causes besides the best one that the times or the log support; empty without any."""
+    """Name the causes besides the best one that the times or the log support; empty without any."""
     best, *other_causes = main.causes
     if not other_causes:
         return ""
@@ -247,9 +254,10 @@ def cause_name(name: str) -> str:
 
 
 def _stated_sentences(finding: DiagnosisFinding, result: Diagnosis) -> Iterator[str]:
-    """What the log states, what to do, and what becomes of its times."""
+    """Say what the log states (a stated finding has one cause at least), what to do, and what becomes of its
+    times."""
     cause = finding.causes[0]
-    # the names of these say less than what was stated
+    # the names of these kinds of causes say less than what was stated
     if cause.name in ("rails", "cause", "setting", "warning", "topology"):
         yield f"{sentence(cause.said)}."
     else:
@@ -335,7 +343,8 @@ def _healthy_text(result: Diagnosis) -> str:
 
 
 def _share_of_pass_mark(health: SeriesHealth) -> float:
-    """What large messages reach over their pass mark; small ones where no large one was measured."""
+    """What large messages reach over their pass mark; small ones where no large one was measured, of a series
+    that can be judged."""
     if health.large is not None:
         return health.large / health.bar
     return (health.small or 0.0) / (health.small_bar or 1.0)

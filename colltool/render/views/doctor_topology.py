@@ -1,5 +1,9 @@
 """NCCL's channels in a log beside those that a topology file allows, a part of ``doctor``
-(:func:`topology_blocks`, :class:`TopologyDocument`)."""
+(:func:`topology_blocks`, :class:`TopologyDocument`).
+
+Of a ``GraphDifference``, ``found`` are a graph's figures in the log, ``allowed`` those that the file allows (None where
+it allows no such graph), and ``differs`` the figures in which they differ.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ _FIGURES = {
     "to_nics": "NICs",
     "order": "order",
 }
-# what a narrow screen drops is in the answer
+# columns that a narrow screen drops say what the answer says too
 _GRAPHS: Columns[_GraphRow] = (
     label("hosts"),
     label("graph", path="graph.graph"),

@@ -3,6 +3,10 @@ measured sizes fall short of it.
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen under :func:`_answer`; with logs it is of
 measured sizes (:func:`_measured_blocks`, :func:`_measured_answer`).
+
+A gate is the bandwidth (``floor_busbw_Bps``) that a share of healthy machines keep. It is ``supported`` where
+comparable measurements stand behind its interval, else wide. ``result.largest`` has the largest size of each
+test, ``result.short`` the measured sizes that miss their gate, and ``of_floor`` is measured over gate.
 """
 
 from __future__ import annotations
@@ -134,6 +138,7 @@ def keepers_text(share: float) -> str:
 
 
 def _blocks(result: Expected) -> Iterator[Block]:
+    """The answer, then measured sizes, or the expected ones: of several tests the largest size of each first."""
     yield Headline(_answer(result))
     all_sizes = Table(EXPECTED_COLUMNS, result.sizes)
     if result.measured:
@@ -166,7 +171,7 @@ def _measured_blocks(result: Expected) -> Iterator[Block]:
 
 
 def _answer(result: Expected) -> str:
-    """What the first test should reach at its largest size, and its gate; with logs what they
+    """Say what the first test should reach at its largest size, and its gate; with logs what they
     reach."""
     if result.measured:
         return _measured_answer(result)
@@ -201,7 +206,7 @@ def _support_in_answer(size: ExpectedSize) -> str:
 
 
 def _measured_answer(result: Expected) -> str:
-    """Which sizes fall short, and how far."""
+    """Say which measured sizes fall short, and how far the worst; or how near the nearest comes."""
     short = result.short
     count = len(result.measured)
     keepers = keepers_text(result.share)
@@ -230,7 +235,7 @@ def _series_name(result: Expected, size: MeasuredSize) -> str:
 
 
 def _unsupported_sentence(result: Expected) -> str:
-    """How many of the gates rest on no measurement; empty for none."""
+    """Say how many of the gates rest on no measurement, with a blank before it; empty for none."""
     unsupported = sum(not size.expected.supported for size in result.measured)
     if not unsupported:
         return ""

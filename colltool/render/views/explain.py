@@ -3,6 +3,10 @@
 Read from :data:`VIEWS`, at the end. An algorithm has an entry for each primitive: its formula, and on
 a fabric its price (:func:`_blocks`). Without a name it is the list of all algorithms
 (:func:`_list_blocks`).
+
+An entry's ``row`` is its price; None without a fabric, and where it cannot run, for which it then has a
+``reason``. A library's own ``estimates`` are seconds in parts: latencies as (what, how often, seconds each),
+times ``plateau``, and bytes at ``bandwidth_Bps``, of which ``correction`` is reached.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, context, fabric_of, group_columns, one_line, set_text
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.intervals import within
+from colltool.render.intervals import interval_and_reason
 from colltool.render.row_document import RowDocument
 from colltool.render.shared_documents import (
     GroupDocument,
@@ -96,6 +100,7 @@ def _table(result: Explanation) -> Table:
 
 
 def _blocks(result: Explanation) -> Iterator[Block]:
+    """For each primitive its formula or its price, why it cannot run, and the library's own estimates."""
     for entry in result.entries:
         if entry.row is None:
             yield Lines(_title(entry), list(_description_lines(entry)))
@@ -115,15 +120,15 @@ def _on_fabric_text(result: Explanation) -> str:
 def _priced_blocks(
     entry: AlgorithmExplanation, row: AlgorithmEstimate, result: Explanation
 ) -> Iterator[Block]:
-    """The answer, the formula, and the numbers of a fabric put in."""
+    """The answer, the formula, and the numbers of a fabric put in; ``row`` is the entry's."""
     size = format_size(result.bytes)
     mode = estimates.CONTENTION[result.mode]
     question = f"{_on_fabric_text(result)}, {_group(result)}, {size} per rank, {mode}"
     collective = sentence(entry.primitive.label)
-    interval = within(row)
+    interval = interval_and_reason(row)
     in_brackets = f" ({interval})" if interval else ""
     yield Headline(f"{row.name}: {_time_and_bound(row, in_brackets)}. {collective} {question}.")
-    # the answer is the numbers; after the formula and its paper the rest is for --all
+    # lines of the formula, then that of its paper; the rest is for --all
     yield Lines(_title(entry), list(_description_lines(entry)), first=len(entry.formula) + 1)
     numbers = list(_number_lines(row, result))
     yield Lines(question, numbers, first=min(len(numbers), _MOST_TERMS))
@@ -257,7 +262,7 @@ def _schedule_lines(entry: AlgorithmExplanation) -> Iterator[str]:
 def _limit_lines(
     row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
 ) -> Iterator[str]:
-    """Crossover of latency and bandwidth, and lower bounds."""
+    """Lines on where latency and transfer take equally long (``balance``), and on lower bounds."""
     if entry.balance is not None:
         latency = "latency with the launch" if row.overhead_s else "latency"
         longer = "transfer" if row.bytes >= entry.balance else latency

@@ -3,7 +3,9 @@ failures; and the shipped fabrics.
 
 ``show`` comes first (:func:`_blocks`, the screen, and its parts in their order), then ``list``
 (``_list_*``). ``draw`` is in ``fabric_drawn``. ``facts`` are what a file does not say but what follows
-from it, a record a tier.
+from it, a record for each tier in the fabric's order, innermost first. ``capabilities_of(tier)`` (``kind``) is
+what a tier's topology can do: its ``label`` and ``extent`` in words, ``levels`` of switches as the file has them,
+and ``classes`` of pairs that are equally far apart.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ from colltool.render.views.library import (
 
 
 def _blocks(result: FabricShown) -> Iterator[Block]:
+    """The tiers as a tree, what follows from them and how they are sized first; parts, bill and notes
+    after them."""
     fabric = result.fabric
     kinds = {tier.name: capabilities_of(tier) for tier in fabric.tiers}
     tiers = " in ".join(f"{name} {kind.label} of {kind.extent}" for name, kind in kinds.items())
@@ -88,7 +92,7 @@ def _blocks(result: FabricShown) -> Iterator[Block]:
 
 
 def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
-    """The tiers as a tree, outermost first: a line each, as the headline has the ranks."""
+    """The tiers as a tree, outermost first, a line each; the ranks are in the headline."""
     tree = []
     if fabric.launch_overhead:
         tree.append(f"launch overhead {format_time(fabric.launch_overhead)}")
@@ -102,13 +106,13 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
 
 
 def _levels_in_short(tier: Tier, facts: TierFacts) -> str:
-    """What of a tier's levels a price turns on: long cables, oversubscription, and what switches
-    compute. Empty, or begins with a comma."""
+    """What a price depends on in a tier's levels: long cables, oversubscription, and what switches compute.
+    Empty, or begins with a comma."""
     kind = capabilities_of(tier)
     text = ""
     # a tier with a trunk has a class more than the file has levels
     for distance, level in zip(kind.classes, facts.levels, strict=False):
-        # without levels of its own the tier has said it
+        # of a tier without levels the line has its alpha already
         if kind.levels and distance.cable_m:
             text += f", {level.name} {alpha_text(distance)}"
         if level.oversubscription != 1:
@@ -151,7 +155,7 @@ def _tier_text(tier: Tier) -> str:
 
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
-    """How the switches of each tier that was sized by rule are counted, or why they are not."""
+    """Blocks on how the switches of each tier that was sized by rule are counted, or why they are not."""
     for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
         plan = tier_facts.sizing
         if plan is None:
@@ -162,6 +166,7 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
         if tier.rail_only:
             kind = "rails that never meet"
         else:
+            # more rails than the planes that one NIC's ports are split over
             kind = "rail-optimised" if plan.rails > plan.split else "sized"
             lines += uncounted_lines(plan)
         yield Lines(f"{tier.name}, {kind}: {'; '.join(lines)}", tier_facts.misfits)

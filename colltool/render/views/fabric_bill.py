@@ -1,5 +1,9 @@
 """What a fabric's network is made of and costs, and what one failure takes down: tables and lines for
-``fabric show`` and ``fabric size``, and the prices of its file in words."""
+``fabric show`` and ``fabric size``, and the prices of its file in words.
+
+A ``BillLine`` is one kind of part of a level: ``count``, ``price`` of each, ``cost`` and ``power_W`` of all, each None
+where it is not known.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +70,7 @@ _BILL: Columns[_BillLevel] = (
 
 
 def bill_blocks(bill: Bill) -> Iterator[Block]:
-    """What it is made of, and what that costs."""
+    """The table of what the network is made of, and lines on what it costs; neither where it is not known."""
     lines_of: dict[tuple[str, str], dict[str, BillLine]] = {}
     for line in bill.lines:
         lines_of.setdefault((line.tier, line.level), {})[line.part] = line
@@ -98,8 +102,8 @@ def _cost_lines(bill: Bill, cost: Cost) -> Iterator[str]:
 
 
 def _left_out(bill: Bill, unit: str, field: str) -> str:
-    """The parts that a sum over a field of the lines leaves out: ``, without NICs, cables: no watts
-    given``; ``unit``: what is not given of them."""
+    """The parts that a sum leaves out: ``, without NICs, cables: no watts given``; empty if none. ``field`` is that of
+    the lines which is summed, ``unit`` the word for what a file gives of it."""
     not_given: dict[str, None] = {}
     uncounted: dict[str, None] = {}
     for line in bill.lines:

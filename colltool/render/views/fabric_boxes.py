@@ -36,7 +36,8 @@ def boxes(fabric: Fabric) -> tuple[str, ...]:
 
 
 def _tier_box(tiers: Sequence[TierDiagram], width: int, count: int = 1) -> list[str]:
-    """The box of the last, outermost, of some tiers; of ``count`` such boxes it is the first."""
+    """The box of the last of some tiers, which is the outermost, with those of the others inside; it is the first
+    of ``count`` such boxes. ``width``: characters with its frame."""
     *inner, tier = tiers
     # a frame and a blank on either side
     room = width - 4
@@ -108,7 +109,7 @@ def _domains(inner: Sequence[TierDiagram], tier: TierDiagram, room: int) -> list
         closed.append((" ", "2"))
     if count > 2:
         closed.append((" ... " if count > 3 else " ", str(count)))
-    # a closed box has a frame and a blank on either side of its name
+    # a closed box has a frame and a blank on either side of its name: four characters
     taken = sum(len(gap) + len(name) + 4 for gap, name in closed)
     first = _tier_box(inner, room - taken, count)
     middle = len(first) // 2

@@ -1,4 +1,5 @@
-"""``fabric check``: what was read from a fabric file, in lines (:func:`_values`)."""
+"""``fabric check``: what was read from a fabric file, in lines (:func:`_values`); ``checked_files`` makes the view
+of them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricsChecked
 from colltool.fabric.topology import capabilities_of
-from colltool.render.views.checked_files import checked
+from colltool.render.views.checked_files import view_of_checks
 from colltool.render.views.fabric_bill import prices_text
 from colltool.render.views.fabric_parts import library_text, part_lines
 
@@ -95,8 +96,8 @@ def _tier_text(tier: Tier) -> str:
 
 
 def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
-    """The first and the last value, or one where they look alike."""
+    """The first and the last value, such as ``2 us to 8 us``, or one where they look alike."""
     return " to ".join(dict.fromkeys((show(values[0]), show(values[-1]))))
 
 
-VIEWS = {FabricsChecked: checked("fabric", _values)}
+VIEWS = {FabricsChecked: view_of_checks("fabric", _values)}

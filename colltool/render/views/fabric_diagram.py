@@ -2,6 +2,10 @@
 
 :func:`diagrams` makes a :class:`TierDiagram` of each tier, which the drawings in text
 (``fabric_boxes``) and as SVG (:mod:`colltool.extras.pictures.drawing`) draw with these words.
+
+``kind`` is what a tier's topology can do: ``classes`` are the pairs of endpoints by the level of switches where
+they meet, nearest first, ``reached`` those of them that its endpoints have; ``named`` tells that the levels have
+names, which the only level of a star does not.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.render.dispatch import described, on_fabric
+from colltool.render.dispatch import description_line, on_fabric
 from colltool.render.views.fabric_parts import (
     alpha_text,
     in_network_text,
@@ -124,8 +128,8 @@ def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
 
 
 def place_text(diagram: TierDiagram) -> str:
-    """``32 of these, 8 ranks in each``, or ``256 ranks in all``; without ranks where these are the
-    tier's endpoints, and empty for a single tier of them."""
+    """``32 of these, 8 ranks in each``, or ``256 ranks in all``. Where ranks are the tier's endpoints, which its
+    kind counts already, ``32 of these``, and empty for a single domain."""
     facts = diagram.facts
     ranks = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
@@ -139,7 +143,7 @@ def place_text(diagram: TierDiagram) -> str:
 
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
-    """The numbers of a tier, each with its name."""
+    """The numbers of a tier as (name, text): ``("bandwidth", "50 GB/s per port, one way")``."""
     tier = diagram.tier
     kind = diagram.kind
     unit = "port" if kind.has_ports else "link"
@@ -177,7 +181,7 @@ def max_size_text(diagram: TierDiagram) -> str:
 
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
-    """How many groups a level joins, its switches and its latency."""
+    """Texts on how many groups a level joins, its switches and its latency."""
     if diagram.kind.trunk_Bps is not None and level.trunk_Bps is None:
         # the level where trunks leave the endpoints, below those that they lead to: no two endpoints
         # meet here, as in the shipped two-sites, which has "2 of them"
@@ -256,4 +260,4 @@ def fabric_title(fabric: Fabric) -> str:
     if not fabric.description:
         return name
     mark = ";" if fabric.overrides else ":"
-    return f"{name}{mark} {described(fabric)}"
+    return f"{name}{mark} {description_line(fabric)}"

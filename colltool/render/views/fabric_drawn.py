@@ -1,7 +1,7 @@
 """``fabric draw``: a fabric's tiers and levels as a drawing, in rows, and as JSON.
 
-The drawing itself is an extra (:mod:`colltool.extras.pictures.drawing`), which is loaded by its name
-alone; where there is only text, ``fabric_boxes`` draws it.
+The drawing itself is an extra (:mod:`colltool.extras.pictures.drawing`), which ``drawing()`` loads by its name;
+where there is only text, ``fabric_boxes`` draws it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _DRAWN: Columns[_DrawnRow] = (
 
 
 def drawn_table(result: FabricDrawn) -> Table:
-    """A row a level, bottom up, or a tier without levels, innermost first."""
+    """A row for each level, bottom up, or for a tier without levels; tiers innermost first."""
     context_columns = context(fabric=result.fabric.name, set=set_text(result.fabric.overrides))
     rows = []
     for diagram in diagrams(result.fabric):

@@ -1,7 +1,8 @@
 """Parts of a fabric in words, for other views: the tiers with their levels, planes and links, what
 switches compute, how a tier is sized, and what the file says of the library.
 
-What the parts are counted as, cost, and take down with them is in ``fabric_bill``.
+What the parts are counted as, cost, and take down with them is in ``fabric_bill``. Each function takes a record
+of the fabric and returns words, as its example has them; what is None or 0 in the record is left out of the words.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def alpha_text(distance: DistanceClass) -> str:
 
 
 def operations_text(spec: InNetwork) -> str:
-    """What the switches do: ``reduce, multicast``."""
+    """What the switches do: ``reduce, multicast``, or ``nothing``."""
     operations = ("reduce", "multicast", "all_to_all")
     names = [operation for operation in operations if getattr(spec, operation)]
     return ", ".join(names).replace("_", "-") or "nothing"
@@ -176,8 +177,8 @@ def _level_lines(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[str
 
 
 def _oversubscription_text(level: LevelFacts) -> str:
-    """``, s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``, s 1`` is
-    none."""
+    """The oversubscription s of a level's uplinks, as a file has it: ``, s 4 of all endpoints below, {uplinks: 2}
+    of the switches below``; ``, s 1`` for none."""
     if level.oversubscription == level.uplinks == 1:
         return ", s 1"
     text = f", s {level.oversubscription:g} of all endpoints below"
@@ -225,7 +226,7 @@ def _rails_text(plan: ClosPlan) -> str:
 
 
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
-    """The levels in sentences, for ``fabric show``."""
+    """The switches of each level, their ports and cables, in sentences."""
     levels = ", ".join(f"{level.per_rail} {level.name}" for level in plan.levels)
     noun = "switch" if levels == f"1 {plan.levels[0].name}" else "switches"
     switches = f"{levels} {noun} of {plan.radix} ports"
@@ -246,8 +247,8 @@ def plan_lines(plan: ClosPlan) -> Iterator[str]:
 
 
 def uncounted_lines(plan: ClosPlan) -> Iterator[str]:
-    """The switches above rails that end in leaves, if they do: the plan has only what belongs to a
-    rail."""
+    """A line on the switches that join rails above their top level, if that has uplinks: a plan has only what
+    belongs to one rail."""
     top = plan.levels[-1]
     uplinks = top.switches * top.up_ports
     # planes of one rail never meet above

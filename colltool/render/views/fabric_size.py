@@ -74,7 +74,13 @@ def _blocks(result: FabricSized) -> Iterator[Block]:
 def sized_blocks(
     result: FabricSized | DirectSized, summary: str, table: Table, totals: Iterable[str]
 ) -> Iterator[Block]:
-    """The blocks of a sized network of any topology, of whose parts the caller knows the words."""
+    """The blocks of a sized network of any topology.
+
+    Args:
+        summary: the answer, without its full stop.
+        table: the levels.
+        totals: lines on the network as a whole.
+    """
     yield Headline(f"{summary}.")
     yield table
     yield Lines("in all", list(totals))
@@ -86,7 +92,7 @@ def sized_blocks(
 
 
 def sized_text(switches: int, kinds: str, cables: int, ports: int) -> str:
-    """``544 switches (288 leaf, 256 spine) and 18,432 cables for 9,216 ports``; ``kinds``: in the
+    """``544 switches (288 leaf, 256 spine) and 18,432 cables for 9,216 ports``; ``kinds`` is what stands in
     brackets."""
     switches_text = "1 switch" if switches == 1 else f"{switches:,} switches"
     cables_text = "1 cable" if cables == 1 else f"{cables:,} cables"

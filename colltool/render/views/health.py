@@ -2,8 +2,8 @@
 ``trace`` share.
 
 A series is a run of a collective over sizes. It is judged on large messages, by its bus bandwidth, and
-on small ones: each a share of what is expected, beside the pass mark (``bar``). None where it has no
-such sizes.
+on small ones: each a share of what is expected (``large``, ``small``), beside its pass mark (``bar``,
+``small_bar``). None where it has no such sizes.
 """
 
 from __future__ import annotations
@@ -80,12 +80,13 @@ class SeriesWords(NamedTuple):
         return "reaches", f"{small} on small messages; large ones were not measured"
 
     def outcomes(self, judged: Sequence[SeriesHealth]) -> str:
-        """How a few series pass, in one clause where it is the same of all."""
+        """How a few series pass, in one clause where it is the same of all; ``judged`` is one at least."""
+        # the distinct outcomes
         (verb, rest), *others = {self._outcome(health) for health in judged}
         if len(judged) == 1 or others:
             return and_text([self.outcome(health) for health in judged])
         names = [self.name(health) for health in judged]
-        return f"{together(names)} {_PLURAL_VERBS[verb]} {rest}"
+        return f"{names_on_ranks(names)} {_PLURAL_VERBS[verb]} {rest}"
 
     def largest(self, health: SeriesHealth) -> str:
         """The busbw at the largest size, and what it should be."""
@@ -118,7 +119,7 @@ def _distinction(
     return text
 
 
-def together(names: Sequence[SeriesName]) -> str:
+def names_on_ranks(names: Sequence[SeriesName]) -> str:
     """``all-reduce and all-gather on 8 H100``: ranks that all have are said once."""
     if len({name.ranks for name in names}) > 1:
         return and_text(list(map(str, names)))

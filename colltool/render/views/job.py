@@ -2,6 +2,9 @@
 
 Three parts: a job (:func:`_answer`, :func:`_blocks`) and its document, the list of jobs
 (``_list_*``), and the values that ``check`` echoes (:func:`_job_values`).
+
+A job's ``draft`` is what its file says, a result's ``setup`` the same with the ranks of this run. Memory is
+that of a GPU on the stage that needs most; ``fits`` and ``capacity_bytes`` are None where no device is named.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, colum
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
-from colltool.render.views.checked_files import checked
+from colltool.render.views.checked_files import view_of_checks
 from colltool.render.views.job_words import (
     billions,
     layout_text,
@@ -78,6 +81,7 @@ def _table(result: JobShown) -> Table:
 
 
 def _blocks(result: JobShown) -> Iterator[Block]:
+    """The answer and what is sent first; the job, compute and memory after them."""
     yield Headline(_answer(result))
     yield _table(result)._replace(first=_MOST_CALLS)
     if result.plain:
@@ -120,8 +124,8 @@ def _answer(result: JobShown) -> str:
 
 
 def _cure(result: JobShown, effect: str) -> str:
-    """What to set against a lack of memory, its ``effect``, and the memory that the job then needs:
-    ``; --job-set layout.tp=4 makes it fit (60 GB)``. Empty where nothing helps."""
+    """What to set against a lack of memory, and the bytes that the job then needs: ``; --job-set layout.tp=4
+    makes it fit (60 GB)``, where ``effect`` is ``makes it fit``. Empty where nothing helps."""
     if result.cure is None:
         return ""
     values, size = result.cure
@@ -161,7 +165,7 @@ def _strategy_text(setup: ParallelConfig) -> str:
         text += f", {setup.optimizer} optimizer"
     if setup.lora > 0:
         text += f", LoRA of rank {setup.lora}"
-    # of weights, gradients and the like, by their names
+    # the share of weights, of gradients and so on that is kept on the host
     for tensors, share in setup.offload._asdict().items():
         if share:
             text += f", {whole_percent(share)} of {tensors} on the host"
@@ -169,7 +173,7 @@ def _strategy_text(setup: ParallelConfig) -> str:
 
 
 def _compute(result: JobShown) -> Iterator[str]:
-    """A line for all stages that compute alike, which are those with the same text."""
+    """Lines on the stages' seconds a micro-batch, one for all stages that have the same text."""
     stages_by_text: dict[str, list[int]] = {}
     for stage_times in result.times:
         times = stage_times.all
@@ -273,8 +277,8 @@ class JobShowDocument(Document):
 
 
 def _with_dp(job: Job) -> ParallelConfig:
-    """A job's configuration with a dp of at least 1: 0 is what a file says whose dp follows from the
-    number of ranks."""
+    """A job's configuration with a dp of at least 1, for its words: where dp follows from the number of
+    ranks, a file has 0."""
     layout = job.draft.layout
     return job.draft._replace(layout=layout._replace(dp=max(1, layout.dp)))
 
@@ -293,6 +297,7 @@ def _list_table(result: JobList) -> Table:
 
 
 def _list_blocks(result: JobList) -> list[Block]:
+    """The jobs that ship, and the parts that a job's file may name."""
     presets = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PART_KINDS)
     jobs = counted(len(result.jobs), "job")
     example = localize(
@@ -350,5 +355,5 @@ def _job_values(check: CheckedJob) -> Iterator[str]:
 VIEWS = {
     JobShown: View("job-show", _blocks, JobShowDocument.of, _table, _answer),
     JobList: View("job-list", _list_blocks, JobListDocument.of, _list_table, _list_summary),
-    JobsChecked: checked("job", _job_values),
+    JobsChecked: view_of_checks("job", _job_values),
 }

@@ -2,8 +2,9 @@
 of expert libraries such as DeepEP, which send tokens to experts (dispatch) and back (combine).
 
 Prices come first, then the crossovers between kernels; :data:`VIEWS`, at the end, names what is
-read for each. A price's first result is the kernel that the library takes. Of an expert library's
-call ``price.what`` holds the tokens; of any other call it is None, and ``price.bytes`` is its size.
+read for each. A price's first result (``price.best``) is the kernel that the library takes, whether or not
+it is ``price.fastest``. Of an expert library's call ``price.what`` holds the tokens; of any other call it is
+None, and ``price.bytes`` is its size. Seconds are those of one call.
 """
 
 from __future__ import annotations
@@ -47,11 +48,13 @@ from colltool.render.blocks import (
 from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, context, fabric_of, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.intervals import IntervalDocument, nine_in_ten, within
+from colltool.render.intervals import IntervalDocument, interval_and_reason, nine_in_ten
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument
 
-_NOISE = 0.02  # a kernel that is faster by a smaller share is not said to be
-_MOST_CHOICES = 3  # of the library, with their reasons; a price of many sizes may have more
+_NOISE = 0.02  # a kernel that is faster by less than this share is not called faster
+_MOST_CHOICES = (
+    3  # choices of the library that are shown with their reasons; prices of many sizes have more
+)
 
 # how a collective's kernel is launched, by `price.mode`; None where it was not asked
 _LAUNCH = {"graph": ", in a CUDA graph", "eager": ", eager", None: ""}
@@ -66,19 +69,20 @@ _TIMED = {
 
 
 def _answer(price: KernelPrice) -> str:
-    """The kernel that the library takes, its time and rate, what was asked, and the kernel that would
-    be faster."""
+    """Say which kernel the library takes, its time and rate, what was asked, and which kernel would be
+    faster, if one was measured on this machine."""
     best = price.best
     kernel = best.kernel if best.kernel == best.library else f"{best.library} {best.kernel}"
-    error = f" ({within(best.interval, best.total_s)})" if best.interval else ""
+    error = f" ({interval_and_reason(best.interval, best.total_s)})" if best.interval else ""
     sentences = [
         *warnings_first(price.notes),
         f"{kernel}: {format_time(best.total_s)}{error}, {_rate_text(price)}.",
-        f"{_question(price)}.",
+        f"{_question_text(price)}.",
     ]
     if not best.interval:
         sentences.append(f"{sentence(best.measured)}.")
     fastest = price.fastest
+    # a kernel that was measured elsewhere only is no reason to doubt the library
     is_faster = fastest.total_s < best.total_s * (1 - _NOISE)
     if is_faster and fastest.measured_here:
         factor = f"{best.total_s / fastest.total_s:.3g} times faster"
@@ -98,7 +102,7 @@ def _rate_text(price: KernelPrice) -> str:
     return sent
 
 
-def _question(price: KernelPrice) -> str:
+def _question_text(price: KernelPrice) -> str:
     """``All-reduce on hgx-h200, 4 ranks, 64KB per rank, in a CUDA graph``."""
     tokens = price.what
     if tokens is None:
@@ -109,24 +113,24 @@ def _question(price: KernelPrice) -> str:
             f" {tokens.top_k} of {tokens.experts} experts, {tokens.dtype},"
             f" {_TIMED[price.best.mode]}"
         )
-    return f"{sentence(_call(price))}, {size}"
+    return f"{sentence(_call_text(price))}, {size}"
 
 
-def _call(price: KernelPrice) -> str:
+def _call_text(price: KernelPrice) -> str:
     """``all-reduce on hgx-h200, 4 ranks``."""
-    return f"{_operation(price)} on {fabric_of(price)}, {price.group.label}"
+    return f"{_operation_text(price)} on {fabric_of(price)}, {price.group.label}"
 
 
-def _operation(price: KernelPrice) -> str:
+def _operation_text(price: KernelPrice) -> str:
     """``all-reduce``, ``dispatch``."""
     return price.operation.replace("_", "-")
 
 
 def _answer_of_sizes(prices: Sequence[KernelPrice]) -> str:
-    """Which kernels the library takes, from the smallest size to the largest."""
+    """Say which kernels the library takes, each once, in the order of the prices, which is that of sizes."""
     first = prices[0]
     kernels = dict.fromkeys(price.best.kernel for price in prices)
-    question = f"{_call(first)}{_LAUNCH[first.mode]}"
+    question = f"{_call_text(first)}{_LAUNCH[first.mode]}"
     picks = f"{first.best.library} picks {', then '.join(kernels)}: {question}."
     return " ".join([*warnings_first(first.notes), picks])
 
@@ -187,7 +191,7 @@ _ROW: Columns[_KernelLine] = (
 
 
 def _price_table(prices: Sequence[KernelPrice]) -> Table:
-    """The kernels at all sizes; the question is in hidden columns, for CSV."""
+    """The kernels at all sizes; fabric, collective and ranks are in hidden columns, for CSV."""
     first = prices[0]
     records: list[_KernelLine] = []
     for price in prices:
@@ -200,7 +204,7 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
         *_ROW,
     )
     table = Table(columns, records, 0 if len(prices) == 1 else None)
-    # bytes that tokens make of a call of experts, where bus bandwidth says nothing
+    # a call of experts has the bytes that its tokens make; there bus bandwidth says nothing
     if first.what is None:
         return table.without("sent_bytes", "sends")
     return table.without("busbw_Bps")
@@ -209,6 +213,7 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
 def _notes(prices: Sequence[KernelPrice]) -> Iterator[Block]:
     """Why the library takes a kernel, then notes without repetition, and libraries that were not
     measured there."""
+    # dictionaries without values: each key once, in order
     choices: dict[KernelChoice, None] = {}
     notes: dict[str, None] = {}
     kernel_notes: list[tuple[str, str]] = []
@@ -230,14 +235,14 @@ def _notes(prices: Sequence[KernelPrice]) -> Iterator[Block]:
 
 
 def _chart(result: KernelPriceList) -> BusbwChart | None:
-    """Bus bandwidth of each kernel. None for experts, whose sizes are tokens."""
+    """Bus bandwidth of each kernel over size. None for experts, whose sizes are tokens."""
     first = result.prices[0]
     if first.what is not None:
         return None
     points = []
     for price in result.prices:
         points += [(estimate.kernel, price.bytes, estimate.busbw_Bps) for estimate in price.results]
-    title = f"{_operation(first)} on {first.fabric}, {first.group.label}"
+    title = f"{_operation_text(first)} on {first.fabric}, {first.group.label}"
     return BusbwChart(title, curves(points))
 
 
@@ -309,9 +314,10 @@ def _accuracy(price: KernelPrice) -> Accuracy | None:
     best = price.best
     if best.error is None:
         return None
-    most = best.interval and best.interval.larger_side(best.total_s)
+    # nine of ten measurements are off by no more than the farther end of the interval
+    p90 = best.interval and best.interval.larger_side(best.total_s)
     # how many rows the error was measured on is in the words of `error_of`
-    return Accuracy(best.error, most, rows=0, like=best.error_of)
+    return Accuracy(best.error, p90, rows=0, like=best.error_of)
 
 
 def _token_key(field: str) -> Any:
@@ -353,6 +359,7 @@ class KernelPriceDocument(KernelSizeDocument):
 
 
 def _list_document(result: KernelPriceList) -> dict[str, Any]:
+    """The prices at all sizes; a single one has its keys at the top as well."""
     sizes = [KernelSizeDocument.of(price) for price in result.prices]
     if len(sizes) == 1:
         return sizes[0] | {"sizes": sizes}
@@ -365,11 +372,11 @@ def _list_document(result: KernelPriceList) -> dict[str, Any]:
 class _KernelSwitch(NamedTuple):
     """Where one kernel gives way to another, by the library's own table or by the measured formulas.
 
-    ``equal_bytes`` and ``apart_s`` are of a table's change: where both kernels take the same time,
-    and how far apart they are at the change.
+    ``equal_bytes`` and ``apart_s`` are for a change by the table: where both kernels take the same time
+    (None: nowhere), and how far apart they are at the change.
     """
 
-    change: str  # which of the two says so
+    change: str  # "its table" or "measured formulas"
     below: str
     above: str
     bytes: float
@@ -429,14 +436,14 @@ def _crossover_sentence(result: KernelCrossover) -> str:
 
 
 def _threshold_text(threshold: Threshold) -> str:
-    """Whether the library changes its kernel where the two are equally fast, and what it costs where
-    not."""
+    """Say whether the library changes its kernel (at ``at_bytes``) where the two are equally fast (at
+    ``equal_bytes``), and by how much they differ (``costs_s``) where not."""
     size = size_text(threshold.at_bytes)
     apart = format_time(threshold.costs_s)
     change = f"it changes from {threshold.below} to {threshold.above} at {size}"
     if threshold.equal_bytes is None:
         return f"{change}, but {threshold.faster} is faster at every size, by {apart} there"
-    # a tenth either way: the formulas are not more precise
+    # about a tenth either way, down to 0.9 and up to 1 / 0.9: the formulas are not more precise
     if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
         return f"{change}, where the two are equally fast"
     unmeasured = "" if threshold.measured else " (not measured at these sizes)"
@@ -445,6 +452,7 @@ def _threshold_text(threshold: Threshold) -> str:
 
 
 def _crossover_blocks(result: KernelCrossover) -> Iterator[Block]:
+    """The answer, the changes of the fastest or of the table, and notes."""
     yield Headline(_crossover_answer(result))
     yield _crossings(result)
     # a single one is in the answer
@@ -454,7 +462,8 @@ def _crossover_blocks(result: KernelCrossover) -> Iterator[Block]:
 
 
 class KernelCrossing(NamedTuple):
-    """A size at which another kernel becomes the fastest, by the measured formulas."""
+    """A size at which another kernel becomes the fastest, by the measured formulas; as
+    ``KernelCrossover.crossings`` has it: (size, below, above)."""
 
     bytes: float
     faster_below: str

@@ -1,8 +1,9 @@
 """``ladder``: a fixed list of prices to compare over time.
 
 :func:`_blocks` is the screen, :func:`_table` the rows of CSV. A rung is a row: a primitive with an
-algorithm on a fabric, priced without contention (``ideal``) and with (``realistic``). A gap is its
-time over the fastest of the same primitive and size.
+algorithm on a fabric, priced without contention (``ideal``) and with (``realistic``), both an
+``AlgorithmEstimate`` at one size. A gap is its time over the fastest of the same primitive and size, 1 for that
+one itself.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
-    gathered,
     label,
     lines_by_names,
+    names_by_text,
     number,
     span_text,
 )
@@ -44,7 +45,7 @@ from colltool.render.shared_documents import whole_size
 
 
 def _first_phase(rung: Rung) -> PhaseCost:
-    """The phase whose etas the table has; JSON has them only where they are the same in all."""
+    """The phase whose etas CSV has; JSON has etas only where they are the same in all phases."""
     return rung.realistic.phases[0]
 
 
@@ -131,14 +132,16 @@ def _table_for_people(result: Ladder) -> Table:
         columns.append(_FOR_PEOPLE.get(column.key, column))
         columns += _PARTS.get(column.key, ())
     table = table._replace(columns=tuple(columns))
-    return table.with_shown("bytes") if _several_sizes(result) else table
+    return table.with_shown("bytes") if _has_several_sizes(result) else table
 
 
-def _several_sizes(result: Ladder) -> bool:
+def _has_several_sizes(result: Ladder) -> bool:
+    """Whether rungs differ in size; else all have the ladder's."""
     return len({rung.realistic.bytes for rung in result.rows}) > 1
 
 
 def _blocks(result: Ladder) -> Iterator[Block]:
+    """The answer and the rungs first; what the ladder is, model options and the legend after them."""
     left_out = [(localize(rung.reason), rung.algorithm) for rung in result.skipped]
     yield Headline(_answer(result))
     yield _table_for_people(result)._replace(first=_FIRST_ROWS)
@@ -150,11 +153,11 @@ def _blocks(result: Ladder) -> Iterator[Block]:
 
 
 def _answer(result: Ladder) -> str:
-    """Who is the fastest of most primitives and sizes, and what contention costs."""
+    """Say who is the fastest of most primitives and sizes, and what contention costs."""
     added = [float(rung.realistic.total_s / rung.ideal.total_s) - 1 for rung in result.rows]
     shares = span_text(whole_percent(min(added)), whole_percent(max(added)))
     rows = counted(len(result.rows), "row")
-    if not _several_sizes(result):
+    if not _has_several_sizes(result):
         rows += f" at {title_size(result.bytes)} per rank"
     fastest = _fastest_text(result)
     return f"{fastest}. Contention adds {shares} to the time. Ladder {result.name}, {rows}."
@@ -162,7 +165,7 @@ def _answer(result: Ladder) -> str:
 
 def _fastest_text(result: Ladder) -> str:
     """``Ring on star512 is the fastest for all-reduce, Tree on nvl72 for broadcast``."""
-    several_sizes = _several_sizes(result)
+    several_sizes = _has_several_sizes(result)
     wins = []
     for rung in result.rows:
         # exactly 1: the fastest is divided by itself
@@ -171,8 +174,8 @@ def _fastest_text(result: Ladder) -> str:
             if several_sizes:
                 question += f" of {title_size(float(rung.realistic.bytes))}"
             wins.append((f"{rung.algorithm} on {rung.fabric}", question))
-    # those who win most come first
-    winners = sorted(gathered(wins).items(), key=lambda winner: -len(winner[1]))
+    # those who win most come first; each primitive and size has a winner, so there is one
+    winners = sorted(names_by_text(wins).items(), key=lambda winner: -len(winner[1]))
     (first, won_by_first), *others = winners
     questions = ", ".join(won_by_first)
     if len(won_by_first) > _MOST_NAMED:
@@ -205,7 +208,7 @@ class IdealDocument(Document):
 
 
 def _of_all_phases(row: AlgorithmEstimate, attribute: str) -> Any:
-    """A number of the phases; None where they differ."""
+    """A number of the phases; None where it is not the same in all."""
     value, *others = {getattr(phase, attribute) for phase in row.phases}
     return None if others else value
 
@@ -237,6 +240,7 @@ class RungDocument(Document):
 
 
 def _rungs(result: Ladder) -> Iterator[dict[str, Any]]:
+    """The rows, each with its size where that is not the ladder's."""
     for rung in result.rows:
         size = rung.realistic.bytes
         rung_bytes = LEFT_OUT if size == result.bytes else whole_bytes(size)
@@ -244,12 +248,13 @@ def _rungs(result: Ladder) -> Iterator[dict[str, Any]]:
 
 
 def _unusual_model(result: Ladder) -> Any:
-    """The options of the model, left out if they are the usual ones: so documents of before there were
-    options can be compared."""
+    """The options of the model, left out if they are the usual ones, so that a document can be compared with
+    one of a version that had no options."""
     return result.readings.echo() if result.readings.unlike(USUAL) else LEFT_OUT
 
 
-def _skipped(result: Ladder) -> Any:
+def _skipped_rungs(result: Ladder) -> Any:
+    """What cannot run, and why; left out where all can."""
     skipped = tuple(Infeasible(rung.algorithm, localize(rung.reason)) for rung in result.skipped)
     return skipped or LEFT_OUT
 
@@ -262,7 +267,7 @@ class LadderDocument(Document):
     bytes: float = derived(whole_size)
     model: ModelDocument = optional(_unusual_model)
     rows: list[RungDocument] = derived(_rungs)
-    skipped: list[Infeasible] = optional(_skipped)
+    skipped: list[Infeasible] = optional(_skipped_rungs)
 
 
 VIEWS = {Ladder: View("ladder", _blocks, LadderDocument.of, _table, _summary)}

@@ -1,7 +1,8 @@
 """``export table``: the times of collectives as JSON (:func:`table_json`) and as a C header
 (:func:`table_header`), for programs that cannot call colltool.
 
-A law is the time of one collective on some ranks, in pieces that are straight lines over size.
+A law is the time of one collective on some ranks, in pieces that are straight lines over size: ``a_s`` seconds at
+``from_bytes``, and ``b_s`` more for each byte, up to the next piece.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def table_header(table: LawTable) -> str:
         within=whole_percent(table.within),
         least=format_bytes(table.from_bytes),
         most=f"{table.to_bytes / 2**30:g} GiB",
-        not_covered="".join(_not_covered(table)),
+        not_covered="".join(_not_covered_lines(table)),
         names=",\n".join(f"  {constant}" for constant in names),
         pieces="\n".join(pieces),
         laws="\n".join(laws),
@@ -127,7 +128,7 @@ def _constant(law: Law) -> str:
     return f"COLLTOOL_{str(law.primitive).upper()}"
 
 
-def _not_covered(table: LawTable) -> Iterator[str]:
+def _not_covered_lines(table: LawTable) -> Iterator[str]:
     """Lines of the header's first comment."""
     for left_out in table.not_covered:
         reason = _in_comment(left_out.reason)

@@ -2,7 +2,8 @@
 copies, and what it runs.
 
 :func:`library_blocks` is for the screen, :func:`library_document` and :func:`with_protocols` for JSON.
-A protocol is one of the library's, such as NCCL's LL, with the numbers that were fitted to it.
+A protocol is one of the library's, such as NCCL's LL, with the numbers that were fitted to it, None where a tier's
+own hold.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _runs(tier: Tier) -> dict[Primitive, Sequence[str]]:
 
 
 def _tier_protocols(fabric: Fabric) -> Iterator[_TierProtocol]:
-    """A row a tier and protocol, where the library is known."""
+    """A row for each tier and protocol, where the library is known."""
     for tier, medium in _media(fabric):
         tier_step_s = tier.eta.alpha * capabilities_of(tier).nearest_alpha_s
         for protocol in _protocols(tier):

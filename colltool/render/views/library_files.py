@@ -2,7 +2,8 @@
 
 Four parts in this order: the list of libraries (``_list_*``), what ``check`` echoes, one file
 (``_file_*``), and two versions of a library (``_diff_*``). An operation is a collective, or a call of
-experts; a dispatch table says which kernel a library picks at which sizes.
+experts; a dispatch table says which kernel a library picks at which sizes. ``spoken`` is the library's name as
+people write it, and ``ranks`` of a row the least and the most.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived
 from colltool.render.shared_documents import FabricDocument
-from colltool.render.views.checked_files import CheckDocument, checked
+from colltool.render.views.checked_files import CheckDocument, view_of_checks
 
 _MOST_LIBRARIES = 16  # rows without --all, which fit a screen
 _MOST_OPERATIONS = 4  # that a row of the list names
 _MOST_KERNELS = 10  # rows without --all
 _MOST_CHANGES = 12  # rows without --all, which fit a screen below the sentences
-_NO_END_BYTES = 2**50  # from which on a table has no upper end
-_SAME_TIME = 0.01  # a time that changes by a smaller share is not said to
+_NO_END_BYTES = 2**50  # an upper end from this size on stands for none
+_SAME_TIME = 0.01  # a time that changes by less than this share counts as the same
 
 
 # --- words
@@ -67,14 +68,14 @@ def _operations(row: LibraryRow) -> str:
     return ", ".join(row.operations)
 
 
-def _spelled(operation: str) -> str:
+def _operation_name(operation: str) -> str:
     """The name as people write it: ``all-reduce``."""
     return operation.replace("_", "-")
 
 
 def _first_operations(operations: str) -> str:
     """Operations, separated by commas, on a line of the list: of too many the first."""
-    names = _spelled(operations).split(", ")
+    names = _operation_name(operations).split(", ")
     if len(names) > _MOST_OPERATIONS:
         return f"{names[0]} and {len(names) - 1} more"
     return ", ".join(names)
@@ -116,6 +117,7 @@ def _by_name(rows: Sequence[LibraryRow]) -> tuple[LibraryRow, ...]:
 
 
 def _list_blocks(result: LibraryList) -> list[Block]:
+    """How many libraries ship, how to price with one, and which they are."""
     example = localize(
         either(
             shell="--library vllm@0.24.0 prices with one",
@@ -135,9 +137,10 @@ def _list_summary(result: LibraryList) -> str:
 
 
 def _check_values(check: CheckedLibrary) -> Iterator[str]:
+    """Lines that echo a checked file: its kernels, GPUs and the size of its dispatch table."""
     row = check.row
     kernels = counted(check.kernels, "kernel")
-    yield f"{row.name}@{row.version}: {kernels} for {_spelled(_operations(row))}"
+    yield f"{row.name}@{row.version}: {kernels} for {_operation_name(_operations(row))}"
     if row.gpus:
         yield f"measured on {_gpus(row)}"
     if check.thresholds:
@@ -159,7 +162,7 @@ class LibraryCheckDocument(CheckDocument, LibrariesDocument):
 
 _KERNEL: Columns[KernelRow] = (
     label("kernel"),
-    label("operation", "for", _spelled),
+    label("operation", "for", _operation_name),
     label("gpus", "GPU", get=_gpus),
     label("ranks", get=_rank_range),
     label("sizes", drop=2),
@@ -207,7 +210,7 @@ def _file_summary(result: LibraryShown) -> str:
         return f"{name}: what it picks follows from its constants and these rules"
     if not result.kernels:
         return f"{name}: what it picks is in a table of {counted(len(result.dispatch), 'row')}"
-    operations = dict.fromkeys(_spelled(row.operation) for row in result.kernels)
+    operations = dict.fromkeys(_operation_name(row.operation) for row in result.kernels)
     text = f"{name}: {counted(len(result.kernels), 'kernel')} for {', '.join(operations)}"
     errors = [kernel.error for kernel in result.kernels if kernel.error is not None]
     if not errors:
@@ -234,7 +237,7 @@ class LibraryDocument(Document):
 
 
 def _diff_answer(result: LibraryDiff) -> str:
-    """How many picks or times change, and the largest change of a time."""
+    """Say how many picks or times change, and which time changes most."""
     versions = f"From {result.old} to {result.new} on {result.fabric}"
     if not result.changes:
         return f"{versions} nothing changes: {result.looked} sizes and groups compared."
@@ -247,14 +250,14 @@ def _diff_answer(result: LibraryDiff) -> str:
     group = f"{largest.ranks} ranks"
     if largest.stride > 1:
         group += f", every {ordinal(largest.stride)}"
-    call = f"{_spelled(largest.primitive)} of {size_text(largest.from_bytes)} on {group}"
+    call = f"{_operation_name(largest.primitive)} of {size_text(largest.from_bytes)} on {group}"
     kernels = span_text(largest.old, largest.new)
     times = f"{format_time(largest.old_s or 0)} to {format_time(largest.new_s or 0)}"
     return f"{text}. Largest: {call}, {kernels}, {times}."
 
 
 _CHANGE: Columns[PickChange] = (
-    label("collective", get=lambda change: _spelled(change.primitive)),
+    label("collective", get=lambda change: _operation_name(change.primitive)),
     number("ranks"),
     number("stride", drop=3),
     number("from_bytes", "from", size_text),
@@ -295,7 +298,7 @@ class LibraryDiffDocument(FabricDocument):
 
 
 VIEWS = {
-    LibraryChecks: checked("library", _check_values, LibraryCheckDocument, _list_table),
+    LibraryChecks: view_of_checks("library", _check_values, LibraryCheckDocument, _list_table),
     LibraryList: View(
         "library-list", _list_blocks, LibrariesDocument.of, _list_table, _list_summary
     ),

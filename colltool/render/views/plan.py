@@ -4,6 +4,10 @@ busiest links.
 :func:`_blocks` is the screen in its order; the tables and lists that it shows stand below it. The
 headline is in ``plan_answer``, the lines on the step that wait for ``--all`` in ``plan_facts``, JSON
 in ``plan_document``.
+
+Seconds are per step, of the rank that sets the pace; ``exposed_s`` adds to the step, ``hidden_s`` does not. A
+planned call's ``sent`` is one collective of the job with its price: ``sent.call`` what is sent,
+``sent.cost`` by which algorithm. It ``paces`` where the step waits for its stage.
 """
 
 from __future__ import annotations
@@ -71,6 +75,7 @@ def _blocks(result: Plan) -> list[Block]:
     if result.changes:
         blocks.append(_changes(result))
     blocks.append(_parts(result))
+    # shown without --all: what a target needs, else the first two blocks
     first = _target_blocks(result)
     if not first:
         first, blocks = blocks[:2], blocks[2:]
@@ -93,7 +98,7 @@ def _blocks(result: Plan) -> list[Block]:
 
 
 def _premises(result: Plan) -> Lines:
-    """What the step is of: its batch and layout, and what comes out of it."""
+    """What the step is of: its batch and layout, its speed and memory, and a fabric that was grown for it."""
     setup = result.setup
     lines = []
     if setup.model is not None and setup.sequence > 1:
@@ -103,7 +108,8 @@ def _premises(result: Plan) -> Lines:
         lines.append(_speed_line(result))
     if result.memory is not None:
         lines.append(memory_text(result.memory))
-    # the sentence of commands/plan_requests.py on a shipped fabric that was enlarged for the job
+    # of all assumptions only that on a shipped fabric that was enlarged for the job: its sentence, which
+    # commands/plan_requests.py makes, is the one with these words
     lines += [ground for ground in result.grounds if "grows to" in ground]
     return Lines("per step", tuple(lines))
 
@@ -168,7 +174,7 @@ _CHANGES: Columns[Proposal] = (
 def _changes(result: Plan) -> Table:
     """The changes that gain most. Where the job does not fit, those that make it fit come first."""
     rows = _MOST_CHANGES
-    # a first screen has 24 lines
+    # a row fewer where other lines take its place on a first screen of 24
     if result.anchor is not None or len(_premises(result).lines) > _USUAL_PREMISES:
         rows -= 1
     table = Table(_CHANGES, result.changes, first=rows)
@@ -179,7 +185,7 @@ def _changes(result: Plan) -> Table:
         return table
     # False sorts before True: changes that do not make it fit come last
     ordered = tuple(sorted(result.changes, key=lambda change: not change.fits))
-    # all of them where none makes it fit
+    # first=None, which shows all, where none makes it fit
     return table._replace(records=ordered, first=min(fits.count(True), _MOST_CHANGES) or None)
 
 
@@ -208,8 +214,8 @@ def _target_blocks(result: Plan) -> list[Block]:
 
 
 def _value_text(value: float | None, what: str) -> str:
-    """A number of a :class:`Needed`; ``what`` it is says the unit: the slowest bandwidths are rates,
-    others factors."""
+    """A number of a :class:`Needed`, in the unit that its name ``what`` tells: "slowest ..." is a bandwidth,
+    the others are factors. None: the least is nothing at all."""
     if value is None:
         return "none is enough"
     if what.startswith("slowest"):

@@ -1,7 +1,9 @@
 """The answer of ``plan`` in sentences: whether the job fits, how long a step takes and how far off that
 may be, what of it is communication, and what would help most.
 
-:func:`answer` is the headline of the view and a line of reports; the helpers stand below it.
+:func:`answer` is the headline of the view and a line of reports; the helpers stand below it. ``memory`` is that of
+a GPU on the stage that needs most; without a device its ``fits``, ``share`` and ``capacity_bytes`` are None. A call's
+``exposed_s`` is what the step waits for it; ``critical_calls`` are those of the stage that sets the pace.
 """
 
 from __future__ import annotations
@@ -86,8 +88,8 @@ def _sentences(result: Plan) -> Iterator[str]:
 
 
 def _cure(result: Plan) -> str:
-    """The best change of the job that makes the step fit with room to spare, or where to look for a
-    layout that does."""
+    """Name the best change of the job that makes the step fit with room to spare (changes stand best first), or
+    where to look for a layout that does."""
     for change in result.changes:
         if change.fits and not change.tight and change.where == "job":
             return (
@@ -121,7 +123,7 @@ def slow_tier(result: Plan) -> str | None:
     exposed_s: defaultdict[str, float] = defaultdict(float)
     unsure_s = 0.0
     for call in result.critical_calls:
-        # fewer tiers with busy times than the group spans: they are busy at once
+        # ``busy`` has seconds of each tier in turn: fewer of them than tiers means that some are busy at once
         if tiers_spanned(call.cost.per_domain) > len(call.cost.busy):
             unsure_s += call.exposed_s
         else:
@@ -159,8 +161,8 @@ def tight_text(memory: Memory) -> str:
 
 
 def _error_text(result: Plan) -> str:
-    """How far off the step may be: ``+4% against the measured step``, else by published runs like it
-    ``20-25 s, 90% interval``. Empty where compute is given, or not by a stack's efficiencies."""
+    """Say how far off the step may be: ``+4% against the measured step``, else by published runs like it
+    ``20-25 s, 90% interval``. Empty where the job states its compute time, or it follows from no stack."""
     if result.measured_error is not None and result.job.measured_step_s is not None:
         error = percent(result.measured_error, sign="+")
         if result.anchor is None:

@@ -2,7 +2,9 @@
 
 :func:`_blocks` is the screen: a headline with a sentence for each fabric against the first
 (:func:`_comparisons`), and the table of :data:`_PLANS`. A plan's index is its fabric's among those
-that were given; 0 is the first.
+that were given; 0 is the first, which all are compared with: ``result.ratio(index)`` is a plan's step time over
+the first's, ``result.error(index)`` the relative error of that ratio in nine of ten cases (None on the same
+fabric).
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from colltool.render.views.trace import signed_time
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
 
-# relative differences of two steps, below which
-_ROUNDING = 1e-9  # they are the same
-_SAME_STEP = 0.005  # nobody could measure it
+# relative differences of two steps
+_ROUNDING = 1e-9  # below it they are the same
+_SAME_STEP = 0.005  # below it nobody could measure one
 
 
 class _PlanOn(NamedTuple):
@@ -38,10 +40,13 @@ class _PlanOn(NamedTuple):
     ratio: float  # of its step time to the first's
     error: float | None  # relative, of that ratio; None for the same fabric
     cost: Cost | None  # None for a file without prices
-    cost_per_rate: float | None  # times the seconds of a step
+    cost_per_rate: (
+        float | None
+    )  # cost times the seconds of a step: less is more steps for the money
 
 
 def _rows(result: Plans) -> tuple[_PlanOn, ...]:
+    """A row for each plan, in the order of the fabrics."""
     rows = []
     for index, plan in enumerate(result.plans):
         rows.append(
@@ -98,8 +103,8 @@ def _comparisons(result: Plans) -> list[str]:
 
 
 def _differences(result: Plans) -> Iterator[str]:
-    """What else the plans differ in than their fabrics: devices, placement, what costs cover, and
-    what the prices assume."""
+    """Sentences on what else the plans differ in than their fabrics: devices, placement, what costs cover,
+    and what the prices assume."""
     for plan, title in zip(result.plans, result.titles, strict=True):
         if plan.device is not None and plan.job.device_from == "default":
             yield f"{title} names no device, so it computes on {plan.device}, the job's device"
@@ -117,7 +122,8 @@ def _differences(result: Plans) -> Iterator[str]:
 def _placement_differences(result: Plans) -> Iterator[str]:
     """``tp groups are placed differently: 8 on dgx-h100, 4 x 2 on nvl4``."""
     placements = list(map(_per_domain, result.plans))
-    # dimensions that the first plan has; the norm of the gradients is 4 bytes over all ranks
+    # Dimensions of parallelism that the first plan has. That of the norm of the gradients is left out: it is
+    # 4 bytes over all ranks.
     for dimension in sorted(placements[0].keys() - {"norm"}):
         counts = [placement.get(dimension, "-") for placement in placements]
         if len(set(counts)) == 1:
@@ -200,6 +206,7 @@ def _exposed_s(plan: Plan) -> dict[str, float]:
 
 
 def _blocks(result: Plans) -> list[Block]:
+    """The answer and the table first; what plans assume differently, and their parts, after them."""
     first = result.first
     job = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
     step = format_time(first.step_s)

@@ -1,7 +1,8 @@
 """Lines on a planned step that ``--all`` shows: its time, how far off that is, what was measured, its
 energy, compression and failures.
 
-:func:`step_facts` has them in their order.
+:func:`step_facts` has them in their order. Errors are shares. ``anchor`` is how compute was fitted to a measured
+step, and ``compression`` what compressed gradients gain; both None where there is none.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def step_facts(result: Plan) -> Iterator[str]:
             steps.append(f"{format_time(other.step_s)} under {other.name} ({other.asked_by})")
         yield f"by stack: {', '.join(steps)}"
     yield from result.grounds
-    yield from _measured(result)
-    yield from _run(result)
+    yield from _measured_lines(result)
+    yield from _run_lines(result)
 
 
 def _stack_error(result: Plan) -> str:
@@ -83,7 +84,7 @@ def _interval_text(error: PublishedError) -> str:
     return f"{low} to {high}"
 
 
-def _measured(result: Plan) -> Iterator[str]:
+def _measured_lines(result: Plan) -> Iterator[str]:
     """How far the plan is off from what the job measured, and what fitting to it did."""
     job = result.job
     anchor = result.anchor
@@ -113,7 +114,7 @@ def _measured(result: Plan) -> Iterator[str]:
         yield f"measured memory {size}: the plan is off by {error}"
 
 
-def _run(result: Plan) -> Iterator[str]:
+def _run_lines(result: Plan) -> Iterator[str]:
     """Energy, compression, failures, and the time of all steps of a job."""
     compression = result.compression
     if result.energy_J is not None:

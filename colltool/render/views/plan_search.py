@@ -3,6 +3,10 @@
 :func:`_blocks` is the screen: the headline (:func:`_answer`), the command that plans the best layout
 again, the table (:func:`_layouts`), and what was searched (:func:`_facts`). The job's own layout is
 the one that its file gives.
+
+Layouts that fill the ranks are ``valid``; of these ``fit`` fit the memory, of which ``priced`` can be placed on the
+fabric; ``layouts`` are the fastest of them. ``kept`` are (key, value) that the user held fixed. A ``tie`` is a
+layout too close to the best to call.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class _RankedLayout(NamedTuple):
 
     @property
     def tie(self) -> str:
-        """Whether it is too close to the best to call."""
+        """``best``, ``tie`` where it is too close to the best to call, else empty."""
         if self.rank == 1:
             return "best"
         return "tie" if self.layout.tie else ""
@@ -93,6 +97,7 @@ def _layouts(result: LayoutSearch) -> Table:
 
 
 def _blocks(result: LayoutSearch) -> list[Block]:
+    """The answer, the command for the best layout and the table; what was searched is for ``--all``."""
     table = _layouts(result)
     for key, default in _DEFAULTS.items():
         if all(getattr(layout.choice, key) == default for layout in result.layouts):
@@ -105,7 +110,7 @@ def _blocks(result: LayoutSearch) -> list[Block]:
 
 
 def _answer(result: LayoutSearch) -> str:
-    """The fastest layout, how many are as fast, and how the job's own does."""
+    """Say which layout is the fastest, how many are as fast, and how the job's own does."""
     best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
     job = on_fabric(result.job.name, titled_overrides(result.job))
@@ -124,7 +129,8 @@ def _answer(result: LayoutSearch) -> str:
 
 
 def _own_layout_text(result: LayoutSearch) -> str:
-    """How the job's own layout compares with the best; empty where it gives none."""
+    """Say how the job's own layout compares with the best, or why it does not run; empty where the file gives
+    none."""
     own = result.own.searched
     if own is None:
         return f"The job's own layout does not run: {result.own.why}" if result.own.why else ""
@@ -137,7 +143,7 @@ def _own_layout_text(result: LayoutSearch) -> str:
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:
-    """How many layouts there were, what their prices rest on, and what is said of the best."""
+    """Lines on how many layouts there were, what their prices rest on, and what holds of the best."""
     text = counted(result.valid, "layout")
     if result.kept:
         text += f" with {', '.join(map('='.join, result.kept))}"
@@ -209,12 +215,13 @@ class OwnLayoutDocument(PricedLayoutDocument):
     fits: bool | None
 
 
-def _ranked(result: LayoutSearch) -> list[dict[str, Any]]:
+def _ranked_layouts(result: LayoutSearch) -> list[dict[str, Any]]:
     layouts = enumerate(result.layouts, 1)
     return [RankedLayoutDocument.of(layout, rank=rank) for rank, layout in layouts]
 
 
 def _own_layout_document(result: LayoutSearch) -> dict[str, Any] | None:
+    """The job's own layout; None where it gives none, or it does not run."""
     own = result.own
     return own.searched and OwnLayoutDocument.of(own.searched, fits=own.fits)
 
@@ -235,12 +242,12 @@ class PlanSearchDocument(PlannedDocument):
     tie_within: float = derived(lambda _: TIE)
     ties: int = derived("ties.layouts")
     ties_differ_in: list[str] = derived("ties.differ")
-    best: RankedLayoutDocument = derived(lambda result: _ranked(result)[0])
+    best: RankedLayoutDocument = derived(lambda result: _ranked_layouts(result)[0])
     best_job_set: dict[str, str] = mapping("values")
     own: OwnLayoutDocument | None = derived(_own_layout_document)
     own_refused: str | None = or_null("own.why")
     mfu_convention: str = derived(lambda _: MFU_CONVENTION)
-    layouts: list[RankedLayoutDocument] = derived(_ranked)
+    layouts: list[RankedLayoutDocument] = derived(_ranked_layouts)
 
 
 VIEWS = {LayoutSearch: View("plan-search", _blocks, PlanSearchDocument.of, _layouts, _answer)}

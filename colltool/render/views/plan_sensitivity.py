@@ -1,6 +1,7 @@
 """``plan --vary``: the time of a step where numbers of the fabric are uncertain.
 
-:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_table` a row a number.
+:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_table` a row for each number. ``moved`` has the
+step's time with one number at either end of its range, and ``span_s`` between the two, the largest first.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def _answer(result: PlanSpread) -> str:
 
 
 def _blocks(result: PlanSpread) -> list[Block]:
+    """The answer, and the table of numbers that move the step; how it was sampled is for ``--all``."""
     ranges = "assumed ranges (none given)" if result.assumed else "your ranges"
     samples = f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}"
     sampling = f"median {format_time(result.p50_s)}; {samples}, seed {result.seed}; {ranges}"

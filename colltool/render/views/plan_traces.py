@@ -2,7 +2,8 @@
 tier and call by call.
 
 :func:`_blocks` is the screen. A trace is of one rank; ``result.world`` is how many there were in all,
-as far as the traces say.
+None where no trace says it. The step is that of the ``slowest`` rank, whose calls and tiers are listed; ``exposed_s`` is
+what of them no compute hides.
 """
 
 from __future__ import annotations
@@ -92,6 +93,7 @@ def _table(result: TracePlan) -> Table:
 
 
 def _blocks(result: TracePlan) -> list[Block]:
+    """The answer, then the tiers and calls of the slowest rank; what the step rests on is for ``--all``."""
     calls = _table(result)._replace(title="collectives of the slowest rank", first=_MOST_ROWS)
     more: list[Block] = [
         Lines("the step", tuple(_facts(result))),

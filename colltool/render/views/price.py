@@ -5,7 +5,10 @@
 and its size may be an array. Both are shown by :func:`_all_blocks`. Its answer is in
 ``price_answer``, the winner at each of several sizes in ``price_sizes``.
 
-A row is an algorithm's price. The rows of a price that may lead are those that the user can run.
+A row is an algorithm's price at one size. Of a price, ``leading`` are the rows that may be called the
+fastest: what the user can run (``runnable``), or what was named (``asked``); ``others`` are the rest.
+``results`` has the leading ones first, and ``best`` is its first row: what the library picks where that is
+known (``shows_pick``), else the fastest.
 """
 
 from __future__ import annotations
@@ -60,6 +63,7 @@ _SLOW = 1.02  # a pick that takes this many times as long as the fastest is call
 
 def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
     """The blocks of prices, one a size; ``by_size``: the winner at each size comes first."""
+    # for what is the same at all sizes
     price = prices[0]
     ranking, *more_tables = _row_tables(prices, by_size=by_size)
     rows = _rows(prices)
@@ -71,7 +75,7 @@ def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
         first_tables = [winners_for_people(price_list), later(ranking)]
     else:
         answer = price_answer(price, price.best)
-        title = _below_zero(price) or ranking.title
+        title = _below_zero_title(price) or ranking.title
         first_tables = [ranking._replace(first=_MOST_ROWS, title=title)]
     # rows that may not lead are shown at once where they were asked for by name
     behind = more_tables if price.asked else map(later, more_tables)
@@ -79,15 +83,15 @@ def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
         Headline(answer),
         *first_tables,
         *estimates.named_anyway(prices),
-        *_warnings(prices),
-        *_slow_rank(prices),
-        *_nearest_used(prices),
-        *_faster_elsewhere(prices),
+        *_warning_blocks(prices),
+        *_slow_rank_blocks(prices),
+        *_nearest_used_blocks(prices),
+        *_faster_elsewhere_blocks(prices),
         *_pick_blocks(prices),
         *behind,
         links_table(rows, first=0),
         *estimates.notes(rows, price.model, prices, first=0),
-        *_cannot_run(price),
+        *_cannot_run_blocks(price),
     ]
 
 
@@ -112,11 +116,11 @@ def _row_tables(prices: Sequence[Price], *, by_size: bool) -> list[Table]:
         library = estimates.library_label(prices[0])
         tables.append(row_table(others, f"priced, but {library} does not run these here"))
     if unranked:
-        tables.append(row_table(unranked, _why_unranked(unranked)))
+        tables.append(row_table(unranked, _unranked_title(unranked)))
     return tables
 
 
-def _why_unranked(unranked: Sequence[estimates.Ranked]) -> str:
+def _unranked_title(unranked: Sequence[estimates.Ranked]) -> str:
     """Title of the table of rows that no library runs."""
     statuses = {ranked.row.status for ranked in unranked}
     if statuses == {"reference"}:
@@ -125,8 +129,8 @@ def _why_unranked(unranked: Sequence[estimates.Ranked]) -> str:
     return f"not ranked: {'; '.join(reasons)}"
 
 
-def _below_zero(price: Price) -> str:
-    """Title of the ranking where it shows an overhead below 0: what that means. Else empty."""
+def _below_zero_title(price: Price) -> str:
+    """Title of the ranking that says what an overhead below 0 means; empty where its first rows have none."""
     for estimate in price.leading[:_MOST_ROWS]:
         if float(estimate.rest_s) < -_VISIBLE * estimates.seconds(estimate):
             return "an overhead below 0: this machine was measured to be that much faster"
@@ -141,12 +145,13 @@ def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:
     return rows
 
 
-def _cannot_run(price: Price) -> list[Block]:
+def _cannot_run_blocks(price: Price) -> list[Block]:
+    """Algorithms that cannot run there, by the reason."""
     reasons = ((refused.reason, refused.algorithm) for refused in price.infeasible)
     return listed("cannot run here", lines_by_names(reasons), first=0)
 
 
-def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
+def _faster_elsewhere_blocks(prices: Sequence[Price]) -> list[Block]:
     """What would be faster at a single size: with SHARP switched on, or without the library's own
     overhead."""
     price = prices[0]
@@ -178,8 +183,8 @@ def _without_software(row: AlgorithmEstimate) -> float:
 
 
 def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
-    """The fastest row that only the CollNet switch keeps from being selected: none of NCCL's rules for
-    it excludes so many ranks a node."""
+    """The fastest row that NCCL would run if CollNet were on; None without one. A row that one of NCCL's
+    rules excludes on so many ranks a node is none."""
     ranks_per_node = price.group.per_domain[0]
     for estimate in sorted(price.others, key=estimates.seconds):
         reason = estimate.not_selected_reason
@@ -191,9 +196,9 @@ def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
     return None
 
 
-def _nearest_used(prices: Sequence[Price]) -> list[Block]:
-    """Notes of a single size, where the library's overhead was not measured at it or on so many
-    ranks."""
+def _nearest_used_blocks(prices: Sequence[Price]) -> list[Block]:
+    """Notes on a single size, where the library's overhead was measured at other sizes or rank counts only
+    and the nearest was used."""
     if len(prices) > 1:
         return []
     price = prices[0]
@@ -202,16 +207,16 @@ def _nearest_used(prices: Sequence[Price]) -> list[Block]:
     return [Lines(note.replace(best.spec, best.name), ()) for note in notes]
 
 
-def _warnings(prices: Sequence[Price]) -> list[Block]:
+def _warning_blocks(prices: Sequence[Price]) -> list[Block]:
     """Plugins that offered nothing usable, which are the same at all sizes."""
     return listed(
         "warning", (f"{plugin.algorithm}: {plugin.reason}" for plugin in prices[0].failed)
     )
 
 
-def _slow_rank(prices: Sequence[Price]) -> list[Block]:
-    """What is then the fastest of a single size, and why some rows have no time with one slow rank;
-    nothing where none was asked for."""
+def _slow_rank_blocks(prices: Sequence[Price]) -> list[Block]:
+    """With one slow rank: which row is the fastest of a single size, and why some rows have no time. Empty
+    where no slow rank was asked for."""
     selectable = []
     unknown = []
     share = None
@@ -279,7 +284,8 @@ def _pick_of(price: Price, choice: LibraryChoice, estimate: NcclEstimate) -> _Pi
 
 
 def _pick_blocks(prices: Sequence[Price]) -> list[Block]:
-    """What the library picks at each size, and where that is not the fastest that it has."""
+    """What the library picks at each size, and where that is not the fastest that it has; or why its pick is
+    not known. Empty where neither is, as for any library."""
     reasons: dict[str, None] = {}
     picks = []
     for price in prices:
@@ -331,7 +337,7 @@ def _is_slow(pick: _Pick) -> bool:
 
 
 def _slow_pick_text(pick: _Pick) -> str:
-    """``Ring takes 1.3x as long as Tree``, of a pick with a price."""
+    """``Ring takes 1.3x as long as Tree``, of a pick with a price (else slower_pick is None)."""
     factor = format_factor(pick.price.slower_pick or 1.0)
     return f"{pick.name} takes {factor} as long as {pick.fastest.name}"
 
@@ -340,6 +346,7 @@ def _slow_pick_text(pick: _Pick) -> str:
 
 
 def _sizes_blocks(result: PriceList) -> list[Block]:
+    """The blocks of a list: of all rows, or of the winners alone where no sizes were named."""
     prices = result.prices
     if not result.winners_only:
         return _all_blocks(prices, by_size=len(prices) > 1)
@@ -349,7 +356,7 @@ def _sizes_blocks(result: PriceList) -> list[Block]:
         Headline(sizes_answer(result)),
         winners_for_people(result),
         *estimates.named_anyway(prices),
-        *_warnings(prices),
+        *_warning_blocks(prices),
         *map(later, _pick_blocks(prices)),
         *estimates.notes(_rows(prices), prices[0].model, prices, first=0),
     ]
@@ -364,6 +371,7 @@ def _sizes_table(result: PriceList) -> Table:
 
 
 def _sizes_summary(result: PriceList) -> str:
+    """The answer at a single size, or which algorithms are the fastest at several."""
     if len(result.prices) == 1:
         return _summary(result.prices[0])
     names = dict.fromkeys(price.best.title for price in result.prices)
@@ -393,6 +401,7 @@ def _price_table(result: Price) -> Table:
 
 
 def _summary(result: Price) -> str:
+    """The best row at a single size; of an array only how many rows and sizes there are."""
     if _is_array(result):
         sizes: Any = result.bytes
         count = f"{len(result.results)} algorithms at {len(sizes)} sizes"
@@ -428,12 +437,12 @@ _LINKS: Columns[_Link] = (
 
 
 def _link(phase: PhaseCost) -> _Link:
-    """What a phase runs on. Its alpha follows from the time of all steps: 4 that take 8 us at an eta
-    of 1 are 2 us each."""
+    """The numbers of the tier that a phase runs on. Alpha follows from the time of all its steps: 4 that take
+    8 us at an eta of 1 are 2 us each."""
     steps = float(phase.n_alpha * phase.eta_alpha)
     alpha_s = None
     if steps:
-        # rounded to 9 digits, so that phases of one tier agree
+        # rounded to 9 digits, so that phases of one tier agree and become one row
         alpha_s = float(f"{float(phase.alpha_s) / steps:.9g}")
     return _Link(
         phase.tier,
@@ -475,6 +484,7 @@ def _price_document(result: Price) -> dict[str, Any]:
 
 
 def _sizes_document(prices: Sequence[Price]) -> dict[str, Any]:
+    """The prices; a single one has its keys at the top as well."""
     sizes = [estimates.SizeDocument.of(price) for price in prices]
     if len(sizes) == 1:
         return sizes[0] | {"sizes": sizes}

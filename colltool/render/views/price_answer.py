@@ -1,7 +1,8 @@
 """The answer of ``price`` and ``breakdown`` at one size, in sentences: :func:`price_answer`.
 
 It names a row (an algorithm's price) with its interval, the row to compare it with, what its time
-consists of, what would shorten it, and what was asked. The helpers stand below it in this order.
+consists of, what would shorten it, and what was asked. The helpers stand below it in this order; each returns a
+sentence without its full stop, or an empty text where there is nothing to say.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import Gain, Price
 from colltool.libraries.nccl.names import ALGORITHM_NAMES, algorithms_of
 from colltool.render import estimates
-from colltool.render.blocks import gathered
-from colltool.render.intervals import may_be_as_fast, within
+from colltool.render.blocks import names_by_text
+from colltool.render.intervals import interval_and_reason, may_be_as_fast
 
 _MOST_GAINS = 2  # that the answer names
 _FELT_GAIN = 0.01  # share of the total below which nobody notices a gain
-_LITTLE = 0.3  # a smaller share of the time is not worth shortening
+_LITTLE = 0.3  # a part of the time below this share is not worth shortening
 _MOST_SIZES = 4  # that a sentence lists
 
 
@@ -45,7 +46,7 @@ def price_answer(
     if price.shows_pick and is_best:
         name += f" ({library}'s pick)"
     time = format_time(total_s)
-    interval = within(row)
+    interval = interval_and_reason(row)
     if interval:
         time += f" ({interval})"
     busbw = format_rate(float(row.busbw_Bps))
@@ -81,8 +82,8 @@ def _change_of_values(as_filed_s: float, total_s: float) -> str:
 
 
 def _rival_text(price: Price, row: AlgorithmEstimate) -> str:
-    """The fastest other row: that it would be faster and how to run it, else that it comes next and
-    whether it is too close to call. Empty where there is no other."""
+    """Say of the fastest other row that may lead that it would be faster and how to run it, else that it comes
+    next and whether it is too close to call. Empty where there is no other."""
     rivals = [rival for rival in price.leading if rival is not row]
     if not rivals:
         return ""
@@ -94,7 +95,7 @@ def _rival_text(price: Price, row: AlgorithmEstimate) -> str:
     time = f"{format_time(rival_s)} ({change})"
     saved = 1 - rival_s / row_s
     error = price.accuracy.median if price.accuracy else 0.0
-    # so only where the row is the library's pick, which need not be the fastest
+    # a rival is faster only where the row is the library's pick, which need not be the fastest
     if saved > error and not may_be_as_fast(row, rival):
         name = rival.name
         if rival.status == "own":
@@ -105,7 +106,7 @@ def _rival_text(price: Price, row: AlgorithmEstimate) -> str:
     if saved > 0:
         text = f"{rival.name} might be faster, {time}"
     close = sum(estimates.seconds(other) <= row_s * (1 + error) for other in rivals)
-    # an exact price needs no judgement
+    # without an interval the price is exact: no contention, no error
     if not close or not row.interval:
         return text
     if close > 1:
@@ -114,7 +115,8 @@ def _rival_text(price: Price, row: AlgorithmEstimate) -> str:
 
 
 def _how_to_run(price: Price, rival: AlgorithmEstimate) -> str:
-    """What to set for an algorithm of the library's; of one's own what its price leaves out."""
+    """What to set to run an algorithm of the library's, or what the price of one's own leaves out, to follow the
+    rival's time; empty where the library's pick is not known."""
     if rival.status == "own":
         if rival.protocol:
             return ""
@@ -204,8 +206,8 @@ def _is_fixed_latency(row: AlgorithmEstimate, gains: Sequence[Gain]) -> bool:
     latency_s = float(row.steps_s)
     if latency_s <= _LITTLE * total_s:
         return False
-    # Of 100 us of latency, half is 50 us. If halving every tier's alpha saves only 10 us, 40 us of the
-    # 50 are not the file's: more than 0.7 of them.
+    # Halving all of 100 us of latency would save 50 us. If halving every tier's alpha saves only 10 us, 40 us of
+    # the 50 are not the file's: more than 0.7 of them.
     half_s = latency_s / 2
     saved_s = sum(total_s - gain.total_s for gain in gains if gain.kind == "alpha")
     return half_s - saved_s > (1 - _LITTLE) * half_s
@@ -216,7 +218,7 @@ def _is_fixed_latency(row: AlgorithmEstimate, gains: Sequence[Gain]) -> bool:
 
 def names_at_sizes(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """``Tree at 1MB, 4MB`` for each name, of (name, size) pairs in order."""
-    return [f"{name} at {_sizes_text(sizes)}" for name, sizes in gathered(pairs).items()]
+    return [f"{name} at {_sizes_text(sizes)}" for name, sizes in names_by_text(pairs).items()]
 
 
 def _sizes_text(sizes: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """``price`` at several sizes: which algorithm wins at which, as a sentence, a table and a chart.
 
 ``price`` asks for these only where there are several sizes. A price's ``best`` is what the library
-picks at its size where that is known, else the fastest.
+picks at its size where that is known (``shows_pick``), else the fastest; ``leading`` are the rows that may be called
+the fastest.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def winners_table(
     result: PriceList,
     columns: Columns[_SizeWinner] = _COLUMNS,
 ) -> Table:
-    """A row a size: the winner and by how much; protocols only where the library has some."""
+    """A row for each size: the winner, and the fastest other row with its time. Protocols only where the library
+    has some."""
     winners = []
     for price in result.prices:
         rivals = [estimate for estimate in price.leading if estimate is not price.best]

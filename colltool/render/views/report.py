@@ -1,7 +1,8 @@
 """``report`` on the screen and as JSON: its verdict, costs, risks and exhibits, whose words are in the
 modules ``report_*``; and the provenance of a fabric's numbers, which is one of its exhibits.
 
-:data:`VIEWS`, at the end, names what is read for each.
+:data:`VIEWS`, at the end, names what is read for each. A section answers one question by exhibits: results
+with the commands that print them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _LINE_WIDTH = 74  # letters of a line in a list on a terminal of 80 columns
 
 
 def _blocks(report: Report) -> list[Block]:
+    """Verdict, cost and risk, each as far as a first screen has room; then the exhibits with their commands."""
     page = localize(either(shell="-o report.html", python="to_html()"))
     costs = cost_table(report)
     is_priced = any(column.key == "total_cost" for column in costs.shown)
@@ -66,7 +68,7 @@ def _blocks(report: Report) -> list[Block]:
 
 
 def _lines_that_fit(verdict: Sequence[str]) -> int:
-    """How many lines of the verdict the first screen has room for, at least one."""
+    """How many lines of the verdict the first screen has room for, at least one if there is any."""
     rows = 0
     for count, line in enumerate(verdict):
         rows += ceil(len(line) / _LINE_WIDTH)
@@ -82,20 +84,21 @@ class _PlacedExhibit(NamedTuple):
     exhibit: Exhibit
 
 
-def _in_a_line(exhibit: Exhibit) -> str:
+def _one_line_summary(exhibit: Exhibit) -> str:
+    """The summary of a result, of one line or more, as one."""
     return summary(exhibit.result).replace("\n", "; ")
 
 
 _EXHIBITS: Columns[_PlacedExhibit] = (
     label("section", path="section.title"),
     label("title", path="exhibit.title"),
-    label("summary", "what follows", get=lambda placed: _in_a_line(placed.exhibit)),
+    label("summary", "what follows", get=lambda placed: _one_line_summary(placed.exhibit)),
     label("commands", "command", get=lambda placed: " && ".join(placed.exhibit.commands)),
 )
 
 
 def _table(report: Report) -> Table:
-    """An exhibit a row, for CSV."""
+    """A row for each exhibit, for CSV."""
     exhibits = []
     for section in report.sections:
         exhibits += [_PlacedExhibit(section, exhibit) for exhibit in section.exhibits]
@@ -147,7 +150,7 @@ class ExhibitDocument(Document, of=Exhibit):
     """A result, and the commands that print it."""
 
     title: str
-    summary: str = derived(_in_a_line)
+    summary: str = derived(_one_line_summary)
     commands: list[str]
     result: ExhibitResultDocument = derived(lambda exhibit: document(exhibit.result))
 
@@ -189,7 +192,7 @@ def _page(report: Report) -> str:
 
 _STATED: Columns[Provenance] = (
     label("key", "number"),
-    label("value", get=lambda entry: _value(entry.key, entry.value)),
+    label("value", get=lambda entry: _value_text(entry.key, entry.value)),
     label("source", get=lambda entry: entry.source or "the file does not say"),
 )
 
@@ -203,7 +206,7 @@ _SHOW_BY_KEY: dict[str, Callable[[float], str]] = {
 }
 
 
-def _value(key: str, value: Any) -> str:
+def _value_text(key: str, value: Any) -> str:
     """A number or word of a file as people read it: its ``key`` says the unit."""
     if isinstance(value, Efficiency):
         return reached_text(value)
@@ -211,10 +214,12 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return ", ".join(f"{_value(key, word)} {_value(key, item)}" for word, item in value.items())
+        return ", ".join(
+            f"{_value_text(key, word)} {_value_text(key, item)}" for word, item in value.items()
+        )
     if isinstance(value, tuple):
         between = " x " if key.endswith("shape") else ", "
-        return between.join(_value(key, item) for item in value)
+        return between.join(_value_text(key, item) for item in value)
     if isinstance(value, float):
         show = _SHOW_BY_KEY.get(key.rpartition(".")[2])
         return show(value) if show else quantity(key, value)
@@ -222,6 +227,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def _assumed_blocks(assumed: Assumptions) -> list[Block]:
+    """The numbers of a fabric's file with their sources, and the model options."""
     options = [f"{option}={value}" for option, value in assumed.readings._asdict().items()]
     if assumed.library:
         options.insert(0, f"library={assumed.library}")
@@ -238,7 +244,7 @@ def _plain_value(entry: Provenance) -> Any:
     """A number or word as it is, lists and tables as people read them."""
     if isinstance(entry.value, float | int | bool | str):
         return entry.value
-    return _value(entry.key, entry.value)
+    return _value_text(entry.key, entry.value)
 
 
 class ProvenanceDocument(Document, of=Provenance):

@@ -5,7 +5,7 @@
 compared over all sizes, three or more at the reference point alone.
 
 A column is a fabric, by its index in ``report.titles``; the cells of a :class:`CompareLine` are in
-the same order.
+the same order. A cell's ``total_s`` is None where the fabric cannot run the collective.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def reference_time(report: Report, breakdown: Breakdown) -> Iterator[str]:
 
 
 def compared_collectives(report: Report, comparison: Comparison) -> Iterator[str]:
-    """A line a primitive. Of two fabrics: which wins over which sizes, and their times at the
+    """A line for each primitive. Of two fabrics: which wins over which sizes, and their times at the
     reference point; of more: their order there."""
     for primitive in dict.fromkeys(line.primitive for line in comparison.lines):
         line = reference_line(report, comparison, primitive)

@@ -1,7 +1,8 @@
 """What the fabrics of a report cost: a table of money, parts and the job's step, and the same in
 sentences.
 
-:func:`cost_table` and :func:`cost_sentences` are what the page and the screen show.
+:func:`cost_table` and :func:`cost_sentences` are what the page and the screen show. A report is of a job, which
+has a step on each fabric, or of collectives at a reference point; costs are over tokens/s or GB/s accordingly.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from colltool.estimate.results import Breakdown
 from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.properties import FabricFacts
 from colltool.fabric.results import FabricShown
-from colltool.render.blocks import Columns, Table, gathered, label, number
+from colltool.render.blocks import Columns, Table, label, names_by_text, number
 from colltool.render.documents import Document
 from colltool.render.views.report_reference import reference_line
 from colltool.training.plan import Plan
@@ -36,7 +37,7 @@ class _FabricCost(NamedTuple):
     prices: FabricPrices | None
     bill: Bill | None  # of the whole network; None without prices of its parts
     plan: Plan | None  # the job's step; None without a job
-    rate: float | None  # see _rate_unit
+    rate: float | None  # what the money buys, in the unit that _rate_unit names
 
     @property
     def gpu_cost(self) -> float | None:
@@ -73,7 +74,7 @@ class _FabricCost(NamedTuple):
 
     @property
     def device_hours(self) -> float | None:
-        """Hours of all devices together that a step takes."""
+        """Hours of all devices added up that a step takes; None without a job."""
         if self.plan is None:
             return None
         return self.plan.ranks * self.plan.step_s / 3600
@@ -119,7 +120,7 @@ class BoughtDocument(Document):
 
 
 def _fabric_costs(report: Report) -> list[_FabricCost]:
-    """A row a fabric, in the order of the report's titles."""
+    """A row for each fabric, in the order of the report's titles."""
     # the sections of a report show each fabric, in that order too
     fabrics = report.results_of(FabricShown)
     plans = report.result_of(Plans)
@@ -208,7 +209,7 @@ def cost_sentences(report: Report) -> Iterator[str]:
             notes = "; ".join(row.bill.notes) if row.bill else ""
             reason = notes or f"add {_price_argument('switch=20000')}"
             without_network.append((reason, row.title))
-    for reason, titles in gathered(without_network).items():
+    for reason, titles in names_by_text(without_network).items():
         yield f"The network is not in the cost of {', '.join(titles)}: {reason}."
 
 

@@ -3,7 +3,7 @@
 The page (:mod:`colltool.render.page`) and the screen (``report``) ask for :func:`report_title`,
 :func:`answers` and :func:`chart_of`. The words on collectives and steps are in
 ``report_collectives`` and ``report_steps``; what the fabrics cost and what the verdict risks follow
-in ``report_costs`` and ``report_risks``.
+in ``report_costs`` and ``report_risks``. ``report.result_of(type)`` is the first result of a type, None without one.
 """
 
 from __future__ import annotations

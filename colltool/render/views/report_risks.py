@@ -1,7 +1,8 @@
 """What the verdict of a report depends on: the model's error, the number that moves it most, what the
 prices rest on, and in what the fabrics differ.
 
-:func:`risks` asks for each in this order.
+:func:`risks` yields a sentence or more on each, in this order; the functions below are those that it asks, and
+each yields nothing where the report has no such result.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from colltool.base.formatting import format_time, percent, sentence
 from colltool.estimate.results import Breakdown
 from colltool.fabric.properties import basis_of
 from colltool.render.assumption_differences import basis_sentences
-from colltool.render.blocks import gathered
-from colltool.render.intervals import within
+from colltool.render.blocks import names_by_text
+from colltool.render.intervals import interval_and_reason
 from colltool.render.views.report_steps import titled_plans
 
-_SAFE = 0.01  # a choice of algorithm that loses less is safe
+_SAFE = 0.01  # a choice of algorithm that loses less than this share is safe
 
 
 def risks(report: Report) -> Iterator[str]:
     """A sentence for each thing that the verdict depends on, in the order of this module's first
-    sentence."""
+    sentence. Plans of a job compare the fabrics where there are any, else comparisons of collectives do."""
     yield from _errors(report)
     yield from map(_most_sensitive_text, report.results_of(Sensitivity))
     yield from _sources(report)
@@ -43,14 +44,14 @@ def _errors(report: Report) -> Iterator[str]:
     for breakdown in report.results_of(Breakdown):
         price = breakdown.price
         if price.best.interval is not None:
-            intervals.append((within(price.best), price.primitive.label))
-    for interval, primitives in gathered(intervals).items():
+            intervals.append((interval_and_reason(price.best), price.primitive.label))
+    for interval, primitives in names_by_text(intervals).items():
         yield f"{sentence(', '.join(primitives))}: {_interval_in_words(interval)}."
 
 
 def _interval_in_words(interval: str) -> str:
     """``within -34% and +51% (no measurement beyond 192 ranks)``, or ``between 0.7 and 3.2 times the
-    price``: from what :func:`within` writes, ``-34% to +51%: no measurement beyond 192 ranks`` and
+    price``: from what :func:`interval_and_reason` writes, ``-34% to +51%: no measurement beyond 192 ranks`` and
     ``0.7 to 3.2 times that``."""
     ends, _, reason = interval.partition(": ")
     text = ends
@@ -69,7 +70,7 @@ def _sources(report: Report) -> Iterator[str]:
     bases = []
     for fabric, title in zip(report.fabrics, report.titles, strict=True):
         bases.append((basis_text(basis_of(fabric)), title))
-    for basis, titles in gathered(bases).items():
+    for basis, titles in names_by_text(bases).items():
         yield f"{', '.join(titles)}: {basis}."
     for assumptions in report.results_of(Assumptions):
         unsourced = sum(not entry.source for entry in assumptions.stated)

@@ -3,7 +3,8 @@ the GPU or the network makes the difference.
 
 ``report_decision`` puts the first three functions into the title of the page, and what
 :func:`compared_steps` yields into its verdict. A plan's index is its fabric's in ``report.titles``;
-0 is the page's own fabric, with which :class:`Plans` compares all others.
+0 is the page's own fabric, with which :class:`Plans` compares all others: ``plans.ratio(index)`` is a step's time over
+that of the first, ``plans.error(index)`` the relative error of the ratio; None of the first, and on the same fabric.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def _difference_and_cause(
 
     ``doubt``: a sentence on the error of comparing them, where it is not said for all.
     """
-    difference = _difference(report, plans, index)
+    difference = _difference_text(report, plans, index)
     if _is_same(plans, index):
         return difference
     if _too_close(plans, index):
@@ -151,7 +152,7 @@ def _difference_and_cause(
         return f"too close to call ({difference})"
     if doubt:
         difference += f" ({doubt})"
-    return f"{difference}; {_cause(plans, index)}"
+    return f"{difference}; {_cause_text(plans, index)}"
 
 
 def _is_same(plans: Plans, index: int) -> bool:
@@ -159,7 +160,7 @@ def _is_same(plans: Plans, index: int) -> bool:
     return abs(plans.ratio(index) - 1) < _SAME_STEP
 
 
-def _difference(
+def _difference_text(
     report: Report,
     plans: Plans,
     index: int,
@@ -170,16 +171,16 @@ def _difference(
         return f"no measurable difference to {first}"
     change = plans.ratio(index) - 1
     share = percent(abs(change))
-    return f"{share} {_word(change)} than {first}"
+    return f"{share} {_slower_or_faster(change)} than {first}"
 
 
-def _word(change: float) -> str:
+def _slower_or_faster(change: float) -> str:
     if change > 0:
         return "slower"
     return "faster"
 
 
-def _cause(plans: Plans, index: int) -> str:
+def _cause_text(plans: Plans, index: int) -> str:
     """What of the difference between a step and the first the GPU makes and what the network, by the
     steps on a free network: ``360 ms of 539 ms because the GPU is slower, 179 ms because of the
     network``."""
@@ -187,7 +188,7 @@ def _cause(plans: Plans, index: int) -> str:
     change_s = plan.step_s - plans.first.step_s
     by_device_s = plan.control_step_s - plans.first.control_step_s
     by_network_s = change_s - by_device_s
-    word = _word(change_s)
+    word = _slower_or_faster(change_s)
     total = format_time(abs(change_s), 3)
     negligible_s = _NEGLIGIBLE_PART * abs(change_s)
     # all of it, where compute is given by the job or both fabrics have the same device

@@ -2,7 +2,8 @@
 takes it.
 
 :func:`_answer` is the headline, :func:`_ways` the table. A way is a library that moves weights, or,
-with an empty ``library``, the fabric's own links.
+with an empty ``library``, the fabric's own links; all ways of a result are of one kind. ``others`` are ways that other
+engines take, ``best`` is the fastest of ``ways``, the first.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _question(result: Resharded) -> str:
 
 
 def _deciding_part(way: ReshardWay, result: Resharded) -> str:
-    """What takes most of a sync, beside its bytes on the network."""
+    """Say what takes most of a sync: bytes on the network, tensors one by one, loading, or the start."""
     network = f"{format_time(way.wire_s)} on the network"
     match way.decided_by:
         case "wire":
@@ -102,6 +103,8 @@ def _ways(result: Resharded) -> Table:
 
 
 def _blocks(result: Resharded) -> list[Block]:
+    """The answer, and the ways: of links alone in one table, of libraries those asked for and those of
+    others."""
     headline = Headline(_answer(result))
     table = _ways(result)
     if not result.best.library:

@@ -1,7 +1,8 @@
 """``score``: how far predictors are off on published measurements, colltool itself among them.
 
 :func:`_blocks` is the screen. A row is a group of measurements, such as all of a machine; ``by`` says
-what groups them, and is ``all`` in the row of a predictor that has them all.
+what groups them, and is ``all`` in the one row of each predictor that has them all. Errors are shares; ``own_median``
+is colltool's on those of the rows that its numbers do not come from, None where there are none.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _table_for_people(result: Score) -> Table:
 
 
 def _answer(result: Score) -> str:
-    """The median error over all rows, of each predictor; before it, whose times have a wrong unit."""
+    """Say the median error of each predictor over all rows; before it, whose times have a wrong unit."""
     sentences = [_unit_text(predictor) for predictor in result.predictors if predictor.unit]
     overall = [row for row in result.rows if row.by == "all"]
     published = f"{result.published:,} published rows"
@@ -82,7 +83,7 @@ def _answer(result: Score) -> str:
 def _unit_text(predictor: ScoredPredictor) -> str:
     """What to do about times that look like another unit than their column's, microseconds."""
     fix = f"rename the column time_{predictor.unit}"
-    # which no column has
+    # no column may be in nanoseconds
     if predictor.unit == "ns":
         fix = "divide them by 1000"
     return (
@@ -124,6 +125,7 @@ def _lost_text(lost: LostRow) -> str:
 
 
 def _blocks(result: Score) -> list[Block]:
+    """The answer and the table, then what was not scored and where another predictor is nearer."""
     lost = result.lost[:_MOST_LOST]
     return [
         Headline(_answer(result)),

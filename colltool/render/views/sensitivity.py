@@ -1,8 +1,11 @@
 """``sensitivity``: how safe a choice of algorithm is while the fabric's numbers are uncertain.
 
-:func:`verdict` is the headline, :func:`_blocks` the screen. A flip is the smallest change of a number
-that makes another algorithm win. Several fabrics under the same draws are in ``contest``; the first
-functions, numbers and ranges in words, are for steps and tokens under uncertain numbers too.
+:func:`verdict` is the headline, :func:`_blocks` the screen. Each sample draws all uncertain numbers from their
+ranges: ``holds`` is the share of samples that the choice wins, ``regret_p95`` by how much it is slower than the
+fastest in the worst of 95 of 100. A flip is the smallest change of a number that makes another algorithm win;
+``telling`` are the numbers that are worth knowing exactly, the most first. Several fabrics under the same
+draws are in ``contest``; the first functions, numbers and ranges in words, are for steps and tokens under
+uncertain numbers too.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from colltool.fabric.ranges import ParameterRange
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, fabric_of, listed
 from colltool.render.documents import Document, derived, or_null
-from colltool.render.estimates import CONTENTION, ModelDocument, readings_block, running
+from colltool.render.estimates import CONTENTION, ModelDocument, library_in_title, readings_block
 from colltool.render.shared_documents import (
     GroupDocument,
     OnFabricDocument,
@@ -51,7 +54,7 @@ def quantity(key: str, value: float) -> str:
     last = key.rpartition(".")[2]
     if last in ("alpha_switch", "post", "launch_overhead"):
         return format_time(value)
-    # eta.alpha is a factor, any other alpha a time
+    # any alpha is a time but eta.alpha, a factor
     if last == "alpha" and not key.endswith("eta.alpha"):
         return format_time(value)
     if last in ("bandwidth", "local_copy"):
@@ -97,7 +100,7 @@ def _name(result: Sensitivity, algorithm: str) -> str:
 
 
 def verdict(result: Sensitivity) -> str:
-    """How safe the choice is, what it costs if wrong, and what would change it."""
+    """Say how safe the choice is, what it costs if wrong, and what would change it."""
     winner = _name(result, result.winner)
     return f"{winner} is {_how_safe(result)}{_cost_if_wrong(result)}. {_first_flip(result)}"
 
@@ -154,7 +157,7 @@ def samples_text(result: Sensitivity | Contest) -> str:
 
 
 def _facts(result: Sensitivity) -> tuple[str, ...]:
-    """How many samples were drawn; then, a line each, from which ranges."""
+    """Lines: how many samples were drawn, then the range of each number."""
     ranges = "ranges assumed, as none were given" if result.assumed else "ranges as given"
     numbers = counted(len(result.numbers), "number")
     lines = [f"{samples_text(result)} of {numbers}, seed {result.seed}; {ranges}"]
@@ -233,7 +236,7 @@ def sensitivity_title(result: Sensitivity) -> str:
         f"{title_size(result.bytes)} per rank",
     ]
     if result.library:
-        parts.append(running(result.library, leads=result.library_leads))
+        parts.append(library_in_title(result.library, leads=result.library_leads))
     parts.append(CONTENTION[ideal_or_realistic(result)])
     return ", ".join(parts)
 

@@ -3,7 +3,8 @@ it.
 
 :func:`_blocks` is the screen, whose headline is in ``serve_answer``; :func:`_operations` the table,
 also for CSV; the document stands last. Several deployments are in ``serve_list``, one under
-uncertain numbers in ``serve_spread``.
+uncertain numbers in ``serve_spread``. Seconds are those of a step: of decode one token of every sequence, of prefill
+a prompt; ``kernels_s``, ``floor_s`` and ``limit_s`` are None where the device is not known.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ _OPERATION: Columns[_ServedLine] = (
 
 
 def _operations(result: Served) -> Table:
-    """A row an operation: those of a token, then those of a prefill."""
+    """A row for each operation: those of a token, then those of a prefill."""
     records: list[_ServedLine] = []
-    # decode first: its latency is what users feel
+    # phases are prefill and decode; decode comes first here, as its latency is what users feel
     for phase in reversed(result.phases):
         records += [_ServedLine(phase, operation) for operation in phase.operations]
     context_columns = context(
@@ -120,6 +121,7 @@ def _kv_lines(kv: KvTransfer) -> list[str]:
 
 
 def _blocks(result: Served) -> list[Block]:
+    """The answer and its operations, then limits, KV transfer, changes and notes."""
     # a first screen has room for two changes, less what else was asked
     most_changes = 2
     if result.kv is not None:

@@ -2,7 +2,12 @@
 goes to, and what would gain most.
 
 :func:`serve_answer` is the headline; its sentences stand below it in its order. Decode makes a token
-a step, prefill a prompt. Without a known device there are no tokens/s, only the network's time.
+a step, prefill reads a prompt. Without a known device there are no tokens/s, only the network's time.
+
+Of a phase, ``network_s`` is the network's time of a step, ``floor_s`` the least of memory or compute, ``limit_s``
+the least of both together; of decode, ``kernels_s`` and ``estimate_s`` are what to expect. All but the network's are
+None where the device is not known; ``or 0.0`` below stands where it is known, for the type checker. ``fits`` is None
+where the memory is not known.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import format_bytes, format_time, whole_percent
 from colltool.estimate.interval import Interval
 from colltool.render.dispatch import fabric_of
-from colltool.render.intervals import within
+from colltool.render.intervals import interval_and_reason
 from colltool.render.views.kernels import warnings_first
 from colltool.serving.results import Served, ServedChange, ServedPhase
 
@@ -133,7 +138,8 @@ def _network_alone(result: Served) -> list[str]:
 
 
 def _share_of_given_time(result: Served, tpot_s: float) -> str:
-    """The network's share of the time per token that the user gave, or that this time cannot be."""
+    """Say what share the network is of the time per token that the user gave, or that this time is below
+    the lower limit."""
     least_s = result.time_per_token_s
     tpot = format_time(tpot_s)
     if least_s is not None and tpot_s < least_s:
@@ -158,7 +164,7 @@ def _room_for(result: Served) -> str:
 
 
 def _misfit(result: Served) -> str:
-    """How much memory lacks, and what would fit."""
+    """Say how much memory it needs and there is, and what would fit."""
     fix = "more ranks"
     # None where it is not known; 0 where not even one sequence fits
     if result.most_batch:
@@ -214,7 +220,7 @@ def time_text(seconds: float, interval: Interval | None) -> str:
     time = format_time(seconds)
     if interval is None:
         return time
-    return f"{time} ({within(interval, seconds)})"
+    return f"{time} ({interval_and_reason(interval, seconds)})"
 
 
 def tokens_text(tokens_per_s: float) -> str:
@@ -223,6 +229,7 @@ def tokens_text(tokens_per_s: float) -> str:
 
 
 def _rate_text(tokens_per_s: float) -> str:
+    """``3,580``, or three digits below 100."""
     if tokens_per_s >= 100:
         return f"{tokens_per_s:,.0f}"
     return f"{tokens_per_s:.3g}"

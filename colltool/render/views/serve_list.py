@@ -1,7 +1,8 @@
 """Several deployments side by side, or the best of those that ``serve --search`` tried.
 
 :func:`_answer` is the headline, which compares the best of them (:func:`_best`) with the next, and
-:func:`_table` has a row a deployment.
+:func:`_table` has a row for each deployment. Times and rates but the network's are None where the device is not
+known; ``feasible`` is the number of layouts that a search could price, None without a search.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from colltool.base.formatting import counted, format_bytes, format_time
 from colltool.render.blocks import Block, Columns, Headline, Table, label, number
 from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived
-from colltool.render.intervals import within
+from colltool.render.intervals import interval_and_reason
 from colltool.render.views.serve import ServeDocument
 from colltool.render.views.serve_answer import deployment_in_words, tokens_text
 from colltool.serving.results import Served, ServeList
 
-_SAME_RATE = 1.005  # times the tokens/s, below which two deployments serve the same
+_SAME_RATE = 1.005  # ratio of tokens/s below which two deployments serve the same
 
 
 class _NamedServed(NamedTuple):
@@ -29,7 +30,7 @@ class _NamedServed(NamedTuple):
 
     @property
     def kernel(self) -> str:
-        """The kernel that takes most of decode."""
+        """The kernel that takes most of decode's network time; empty where nothing is sent."""
         operations = self.served.decode.operations
         if not operations:
             return ""
@@ -89,6 +90,7 @@ def _best(records: list[_NamedServed]) -> _NamedServed:
 
 
 def _table(result: ServeList) -> Table:
+    """The deployments, the best one highlighted."""
     records = _records(result)
     first = result.served[0]
     context_columns = context(first.overrides, job=first.job, engine=first.engine)
@@ -104,7 +106,7 @@ def _time_in_words(served: Served) -> str:
     if decode.network_s:
         network = f"{format_time(decode.network_s)} of network"
         if decode.network_interval:
-            network += f" ({within(decode.network_interval, decode.network_s)})"
+            network += f" ({interval_and_reason(decode.network_interval, decode.network_s)})"
         parts = f"{network} and {parts}"
     rate = tokens_text(served.deployment.batch / decode.estimate_s)
     token = format_time(decode.estimate_s)
@@ -139,8 +141,8 @@ def _answer(result: ServeList) -> str:
 
 
 def _overlap(best: Served, second: Served) -> bool:
-    """Whether the intervals of two deployments overlap; on one fabric both err alike, and with other
-    batches their steps cannot be compared."""
+    """Whether the intervals of the steps of two deployments overlap. Not on one fabric, where both err alike, nor
+    with different batches, whose steps cannot be compared."""
     if best.fabric == second.fabric or best.deployment.batch != second.deployment.batch:
         return False
     best_network = best.decode.network_interval

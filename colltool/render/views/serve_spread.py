@@ -1,6 +1,7 @@
 """``serve --vary KEY=RANGE``: how far uncertain numbers of a fabric move the network time of a token.
 
-:func:`_answer` is the headline, :func:`_table` a row a number.
+:func:`_answer` is the headline, :func:`_table` a row for each number. ``moved`` has the network's time of a token with
+one number at either end of its range, and ``span_s`` between the two, the largest first.
 """
 
 from __future__ import annotations

@@ -2,8 +2,13 @@
 changes.
 
 :func:`_blocks` is the screen, :func:`_table` the rows of CSV and :func:`_pivots` the tables of
-``--pivot``. The headline is in ``sweep_answer``, the axes in words in ``sweep_words``. A cell is a
-point of the grid, with the winner there; ``cell.at`` has its values on all axes, in their order.
+``--pivot``. The headline is in ``sweep_answer``, the axes in words in ``sweep_words``.
+
+A cell is a point of the grid, with the winner there: ``algorithm`` is its title and ``known_as`` the library's
+name for it, both empty or None where nothing can be priced; ``picked`` tells that it is what the library runs,
+which need not be the fastest. ``cell.at`` has the cell's values on all axes, in their order. Of the result,
+``priced`` are the cells with a price, ``differing`` those with another winner without contention, ``close``
+those whose runner-up is nearly as fast.
 """
 
 from __future__ import annotations
@@ -41,8 +46,8 @@ from colltool.render.views.sweep_words import (
     axis_values,
     pivot_title,
     settings_in_words,
-    shown,
     sweep_title,
+    value_text,
 )
 
 _MOST_CHANGES = 12  # changes of the algorithm; JSON has them all
@@ -54,7 +59,7 @@ _CHANGES_TITLE = "Where the algorithm changes"
 
 
 def _exact(key: str, value: Any) -> Any:
-    """A value of an axis in CSV and JSON."""
+    """A value of an axis in CSV and JSON: sizes as whole bytes."""
     return whole_bytes(value) if key == "bytes" else value
 
 
@@ -65,7 +70,7 @@ def _axis_column(index: int, axis: SweepAxis) -> Column[Cell]:
         return _exact(axis.key, cell.at[index])
 
     column = number if axis.key in ("ranks", "bytes") else label
-    show = partial(shown, axis.key)
+    show = partial(value_text, axis.key)
     hidden = len(axis.values) == 1
     return column(axis.key, axis_title(axis.key), show, get=value, hidden=hidden)
 
@@ -121,7 +126,7 @@ def _for_people(result: Sweep) -> Table:
 
 
 def _table(result: Sweep) -> Table:
-    """The long table, a row a cell, without columns that say nothing here."""
+    """The long table, a row for each cell, without columns that say nothing here."""
     axes = [_axis_column(index, axis) for index, axis in enumerate(result.axes)]
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
     table = Table(columns, result.cells)
@@ -137,6 +142,7 @@ def _table(result: Sweep) -> Table:
 
 
 def _blocks(result: Sweep) -> list[Block]:
+    """The answer, the long table or the pivot tables, and lists as far as a first screen has room."""
     ranks = [value for value in axis_values(result, "ranks") if isinstance(value, int)]
     answer = sweep_answer(result)
     readings = readings_block(result.readings, _keys(result))
@@ -187,7 +193,7 @@ def _change_text(change: WinnerChange, names: dict[str | None, str]) -> str:
     # where the library has one name for two schedules, ours distinguish them
     if names[change.before] == names[change.after]:
         winners = f"{change.before}, then {change.after}"
-    values = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
+    values = f"{value_text(change.axis, change.last)} to {value_text(change.axis, change.first)}"
     place = f"{axis_title(change.axis)} {values}"
     if change.at:
         place += f" at {settings_in_words(change.at)}"
@@ -254,10 +260,10 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     pivot_value = _PIVOT_VALUES[pivot.value]
     down = axis_values(result, pivot.rows)
     columns: list[Column[_PivotRow]] = [
-        label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), path="value")
+        label(pivot.rows, axis_title(pivot.rows), partial(value_text, pivot.rows), path="value")
     ]
     for index, value in enumerate(axis_values(result, pivot.cols)):
-        title = shown(pivot.cols, value)
+        title = value_text(pivot.cols, value)
         value_at = partial(_PivotRow.get, index=index, attribute=pivot_value.attribute)
         columns.append(pivot_value.column(title, title, pivot_value.show, get=value_at))
     tables = []

@@ -1,6 +1,8 @@
 """The answer of a sweep: what runs at which sizes, and where something else would be faster.
 
-:func:`sweep_answer` puts its sentences together, and each stands below it.
+:func:`sweep_answer` puts its sentences together, and each stands below it. A cell is a point of the grid:
+``known_as`` is the library's name of what runs there, ``runner_up_known_as`` that of the next, ``at`` the cell's values
+on all axes. Texts are empty where there is nothing to say.
 """
 
 from __future__ import annotations
@@ -13,23 +15,23 @@ from colltool.analysis.cells import Cell
 from colltool.analysis.sweep import Sweep, is_surely_beaten
 from colltool.base.formatting import counted, format_factor, or_text, sentence
 from colltool.render.assumption_differences import layers_sentence
-from colltool.render.estimates import running
+from colltool.render.estimates import library_in_title
 from colltool.render.fitted_words import fitted_sentences
 from colltool.render.views.compare import cell_intervals
-from colltool.render.views.sweep_words import axis_values, question, shown, value_in_words
+from colltool.render.views.sweep_words import axis_values, question, value_in_words, value_text
 
 _MOST_NAMES = 3  # algorithms that a sentence names
-# where a cell's values have its size
+# the index of the size in a cell's values: the axes of GRID_AXES stand first in every sweep
 _BYTES = GRID_AXES.index("bytes")
 
 
 def sweep_answer(result: Sweep) -> str:
-    """What runs where, how sure that is, and what was done to let fabrics hold the ranks."""
+    """Say what runs where, how sure that is, and what was done to let fabrics hold the ranks."""
     parts = [
         f"{sentence(question(result))}: {_what_runs(result)}",
         _faster_text(result),
         _too_close_text(result),
-        _none_implemented(result),
+        _none_implemented_text(result),
         cell_intervals(result.priced),
         *fitted_sentences(result.fitted),
         layers_sentence(result.ground),
@@ -46,14 +48,14 @@ def _what_runs(result: Sweep) -> str:
         # of several fabrics the first may have none
         library = "the library"
         if result.library:
-            library = running(result.library, leads=True)
+            library = library_in_title(result.library, leads=True)
         runs = f"{library} runs"
     small, large = _size_classes(result)
     names = _names_at(result, small)
     if not large:
         return f"{runs} {names}"
-    largest = shown("bytes", small[-1])
-    next_size = shown("bytes", large[0])
+    largest = value_text("bytes", small[-1])
+    next_size = value_text("bytes", large[0])
     names_of_large = _names_at(result, large)
     return f"{runs} {names} up to {largest}, {names_of_large} from {next_size}"
 
@@ -80,7 +82,7 @@ def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
             count += len(size_class) * len(names_of_class)
         return count
 
-    # of cuts that count as many the last: one class where two say no more
+    # min() takes the first of equals, and cuts go down from all sizes: one class where two say no more
     cut = min(range(len(sizes), 0, -1), key=count_names)
     return sizes[:cut], sizes[cut:]
 
@@ -158,8 +160,8 @@ def _too_close_text(result: Sweep) -> str:
     return f"In {len(close)} of {points} two algorithms are too close to call"
 
 
-def _none_implemented(result: Sweep) -> str:
-    """That the library runs none of the algorithms. Empty where it runs some."""
+def _none_implemented_text(result: Sweep) -> str:
+    """Say that the library runs none of the algorithms. Empty where it runs some."""
     if not result.library or any(cell.selectable for cell in result.priced):
         return ""
-    return sentence(running(result.library, leads=False))
+    return sentence(library_in_title(result.library, leads=False))

@@ -1,7 +1,8 @@
 """The axes and the question of a sweep in words: for its tables, its answer, and titles of plots and
 pages.
 
-An axis is ``fabric``, ``ranks``, ``bytes``, or a key of a fabric or of the model that is varied.
+An axis is ``fabric``, ``ranks``, ``bytes`` (those of ``GRID_AXES``, which every sweep has), or a key of a fabric or
+of the model that is varied. ``result.varied`` are the axes with several values.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from colltool.analysis.sweep import AxisSettings, Sweep
 from colltool.base.formatting import title_size
 from colltool.machines.used import Applied, Overrides, assumed_in, machine_used
 from colltool.render.dispatch import on_fabric
-from colltool.render.estimates import running
+from colltool.render.estimates import library_in_title
 
 
-def shown(key: str, value: Any) -> str:
+def value_text(key: str, value: Any) -> str:
     """A value of an axis, by the axis's key, as people read it: ``16MB``, ``64``, ``true``."""
     if key == "bytes":
         return title_size(float(value))
@@ -38,7 +39,7 @@ def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
 
 def value_in_words(key: str, value: Any) -> str:
     """A value of an axis in a sentence: ``64 ranks``, ``16MB``, ``ib.bandwidth 25GB/s``."""
-    text = shown(key, value)
+    text = value_text(key, value)
     if key == "ranks":
         return f"{text} ranks"
     if key in GRID_AXES:
@@ -64,7 +65,7 @@ def sweep_title(result: Sweep) -> str:
     parts = [question(result)]
     if result.library:
         leads = any(cell.selectable for cell in result.priced)
-        parts.append(running(result.library, leads=leads))
+        parts.append(library_in_title(result.library, leads=leads))
     if all(axis.key != "ideal" for axis in result.axes):
         parts.append("without contention" if result.ideal else "with contention")
     return ", ".join(parts)
@@ -84,11 +85,11 @@ def question(result: Sweep) -> str:
     parts = [asked]
     for key, value in single.items():
         if key == "bytes":
-            parts.append(f"{shown(key, value)} per rank")
+            parts.append(f"{value_text(key, value)} per rank")
         elif key == "ranks":
             parts.append(value_in_words(key, value))
         else:
-            parts.append(f"{key}={shown(key, value)}")
+            parts.append(f"{key}={value_text(key, value)}")
     return ", ".join(parts)
 
 

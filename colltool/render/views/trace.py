@@ -3,7 +3,9 @@
 :func:`_trace_blocks` is the screen, :func:`_totals` the rows of CSV; the document stands last. The
 headline is in ``trace_answer``, what of it is about tiers in ``trace_blame``, and what graphs of
 Chakra traces add in ``trace_graphs``. A total is all calls of one kind: group, primitive and size. A
-wire is what a tier's calls reach of the expected times.
+wire is what a tier's calls reach of the expected times; of its ``calls``, ``clear`` ones waited for no other
+rank, and the times of the others are upper bounds (``why`` says the reason, empty where there are none).
+Texts such as ``device`` and ``nccl`` are empty where the traces do not say.
 """
 
 from __future__ import annotations
@@ -130,7 +132,7 @@ _TOTALS: Columns[CallTotal] = (
 
 
 def _totals(result: TraceComparison) -> Table:
-    """A row a kind of calls; groups only where the traces name them."""
+    """A row for each kind of calls; groups only where the traces name them."""
     columns = (*context(fabric=result.fabric), *_TOTALS, *context(result.overrides))
     table = Table(columns, result.totals)
     if any(total.group for total in result.totals):
@@ -139,7 +141,8 @@ def _totals(result: TraceComparison) -> Table:
 
 
 def _facts(result: TraceComparison) -> Iterator[str]:
-    """What the traces are of, which times are only bounds, and how much compute hides."""
+    """Lines on what the traces are of, which times are only bounds, and how much of the communication compute
+    hides."""
     # without a recorded time there is nothing of these
     if not result.window_s:
         return
@@ -224,7 +227,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
 
 
 def _left_out(result: TraceComparison) -> Iterator[str]:
-    """Calls and files that are not or only partly used, and why."""
+    """Lines on calls and files that are not, or only partly, used, and why."""
     for excluded in result.left_out:
         kernels = counted(excluded.kernels, "kernel")
         yield f"{excluded.reason}: {kernels}, first in {clipped(excluded.file)}"

@@ -4,6 +4,10 @@
 how much communication is exposed, what else a reader should know. :func:`trace_summary` says the same,
 a sentence a line. Titles of charts and pages have :func:`trace_title` (what was traced) and
 :func:`trace_verdict` (what came of it).
+
+``exposed`` and ``share`` are how much of the steps' time (``window_s``, all ranks together) is communication, without
+and with what compute hides. ``wires`` are the tiers that priced calls cross, ``replayed`` graphs of Chakra traces,
+which have no recorded times.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ def _has_only_graphs(result: TraceComparison) -> bool:
 
 
 def _further(result: TraceComparison) -> Iterator[str]:
-    """What stands after the answer: what was assumed, the graphs, waiting, the other trace."""
+    """Sentences that stand after the answer: what was assumed, the graphs, waiting, the other trace."""
     assumed = ""
     # of several assumptions the last one is said: one sentence is enough here, JSON has them all
     for assumption in result.assumed:
@@ -104,7 +108,7 @@ def _exposed_text(result: TraceComparison) -> str:
 
 
 def _speed_text(result: TraceComparison) -> str:
-    """What all calls with a price reach of it."""
+    """Say what all calls with a price reach of it, or why none has one."""
     if result.of_expected is None:
         if result.left_out and not result.calls:
             return f"no call has a price: {result.left_out[0].reason}"
@@ -117,7 +121,7 @@ def _speed_text(result: TraceComparison) -> str:
 
 
 def _waiting(result: TraceComparison) -> str:
-    """How long ranks wait for a late one, where that is notable, and which is late."""
+    """Say how long ranks wait for a late one and which is late; empty where that is not notable."""
     wire_s = 0.0
     wait_s = 0.0
     for collective in result.waits.collectives:
@@ -139,8 +143,8 @@ def _waiting(result: TraceComparison) -> str:
 
 
 def _since_other(result: TraceComparison) -> str:
-    """What changed from the other trace: a step, its communication, the collective that changed
-    most."""
+    """Say what changed from the other trace: a step, its communication, and the collective that changed most.
+    Empty without another trace."""
     other = result.against
     if other is None:
         return ""

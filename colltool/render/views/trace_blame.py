@@ -3,6 +3,9 @@
 :func:`blame` says each in a sentence or two. A wire (:class:`LinkHealth`) is what the calls over a
 tier reach of their expected times; its ``verdict`` is ``slow``, ``fine`` or ``unknown``. Times of
 ``clear`` calls are the transfer's; those of others may have waiting in them, and so are upper bounds.
+
+``missing`` are ranks without a trace, ``measure`` is a command that measures the tier alone, ``exposed`` the share of
+the steps that its calls take with no compute beside them.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ def window_text(result: TraceComparison) -> str:
 
 
 def blame(result: TraceComparison) -> Iterator[str]:
-    """Which tiers are slow, which are not, and which cannot be judged."""
+    """Say which tiers are slow, which are not, which cannot be judged, and on which calls are too fast to have run
+    on this fabric."""
     # a group of which only the size is known may be on any tier
     for assumption in result.assumed:
         if assumption.code == "group-by-fabric":
@@ -72,7 +76,7 @@ def blame(result: TraceComparison) -> Iterator[str]:
 
 
 def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
-    """Why a tier cannot be judged, and what would tell."""
+    """Say why a tier cannot be judged, and what would tell."""
     network = wire.tier if len(result.wires) > 1 else "network"
     doubt = f"Cannot tell {network} from waiting"
     waiting = of_times(wire.measured_s - wire.expected_s, wire.measured_s)
@@ -101,8 +105,9 @@ def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
 def _blame_slow(
     result: TraceComparison, slow: Sequence[LinkHealth], fine: Sequence[LinkHealth]
 ) -> Iterator[str]:
-    """Which tiers are slow, how much of the time is exposed on them, and what cannot be told apart."""
-    # a tier whose calls also cross another slow one may be slow by that alone
+    """Say which tiers are slow, how much of the time is exposed on them, and what cannot be told apart."""
+    # A tier whose calls also cross another slow one may be slow by that alone. ``beside`` has tiers further
+    # inside only, so that the innermost slow tier is always a name.
     slow_tiers = {wire.tier for wire in slow}
     doubtful: dict[str, list[str]] = {}
     names = []

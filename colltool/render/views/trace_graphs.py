@@ -1,7 +1,8 @@
 """Graphs of Chakra traces, walked with a fabric's prices: what ``trace`` and ``plan`` say of them.
 
-A graph is what one rank did, node after node; ``kept`` are its calls that have no price and so keep
-their recorded durations, with the reasons.
+A graph is what one rank did, node after node: ``recorded_s`` is its time as recorded, ``priced_s`` that with prices
+in place of its collectives' durations. ``kept`` are its calls that have no price and so keep their recorded
+durations: (reason, how many), of which ``unpriced`` is the sum.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ _CALLS: Columns[ReplayedCall] = (
 
 
 def graphs_table(graphs: tuple[Replayed, ...]) -> Table:
-    """A row a graph: its time as recorded and with prices."""
+    """A row for each graph: its time as recorded and with prices."""
     title = "graphs, as recorded and with these prices"
     return Table(_GRAPHS, graphs, title=title, first=_MOST_ROWS)
 
 
 def graph_blocks(graphs: tuple[Replayed, ...]) -> list[Block]:
-    """All graphs, the calls of the slowest, and why some have no price."""
+    """Blocks on all graphs, the calls of the slowest, and why some have no price; ``graphs`` is one at least."""
     slowest = _slowest(graphs)
     title = f"calls of the graph of {graph_name(slowest)}"
     calls = Table(_CALLS, slowest.calls, title=title, first=_MOST_ROWS)
@@ -85,8 +86,8 @@ def graph_step(graphs: Sequence[Replayed]) -> str:
 
 
 def prices_alone(result: TraceComparison, files: str) -> str:
-    """What graphs hold of whose calls no time is known: their prices, or why they have none.
-    ``files``: how many there are."""
+    """Say what graphs hold where no call has a recorded time: the prices of calls, or why they have none.
+    ``files``: how many there are, in words."""
     slowest = _slowest(result.replayed)
     fabric = fabric_of(result)
     priced = [calls for calls in slowest.calls if calls.each_s is not None]
@@ -108,7 +109,7 @@ def prices_alone(result: TraceComparison, files: str) -> str:
 
 
 def _why_not(result: TraceComparison, slowest: Replayed) -> str:
-    """The commonest reason why calls have no price, and the kernels of some of them."""
+    """The first reason why calls have no price, and the kernels of some of them."""
     reasons = [reason for reason, _ in slowest.kept]
     reasons += [excluded.reason for excluded in result.left_out]
     kernels = [clipped(kernel.kernel) for kernel in result.unpriced[:_MOST_NAMED]]
@@ -118,7 +119,7 @@ def _why_not(result: TraceComparison, slowest: Replayed) -> str:
 
 
 def _slowest(graphs: Sequence[Replayed]) -> Replayed:
-    """With prices, not as recorded."""
+    """The graph that takes longest with prices, not as recorded."""
     return max(graphs, key=attrgetter("priced_s"))
 
 

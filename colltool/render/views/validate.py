@@ -1,7 +1,8 @@
 """``validate``: measured times against predicted ones.
 
-:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_points` a row a size. A fit is a
-measured series beside its predictions; a regime is a range of sizes with the same bound.
+:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_points` a row for each size. A fit is a
+measured series beside its predictions: ``mape`` is the mean error of its sizes, ``worst`` the largest with its sign,
+both shares. A regime is a range of sizes whose price is bound by the same part, such as latency.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def _blocks(result: Validation) -> Iterator[Block]:
 
 
 def _chart(result: Validation) -> BusbwChart | None:
-    """The worst series, as the answer has it; None without one."""
+    """The chart of the series with the worst size; None without series."""
     if not result.series:
         return None
     return series_chart(_worst(result))
@@ -162,7 +163,7 @@ def _series_name(series: Series) -> str:
 
 
 def _answer(result: Validation) -> str:
-    """The verdict, the worst size, and what a few series reach of what is expected."""
+    """Say the verdict, the worst size, and, of a few series, what each reaches of what is expected."""
     fabric = fabric_of(result)
     text = f"{fabric} is {result.verdict}."
     if result.other_hardware:

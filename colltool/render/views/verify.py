@@ -2,7 +2,8 @@
 
 :func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_table` the rows; documents stand
 last. The steps of ``--trace`` are in ``verify_trace``. A schedule of one's own has no formula: its
-result is what is proved.
+result is what is proved. Verdicts are those of ``VERDICTS``, from the best to the worst: a formula is idealised
+where it holds on idle wires only, and of "counts only" no time was compared.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ _LIMITS = (
 
 
 def _blocks(result: Verification) -> list[Block]:
-    # VERDICTS goes from the best to the worst
+    """The answer, the rows with the worst first, the steps of traces, and notes."""
     worst_first = sorted(result.results, key=lambda row: VERDICTS.index(row.verdict), reverse=True)
     unproved = sum(row.verdict != "proved" for row in worst_first)
     rows = max(unproved, _MOST_ROWS)

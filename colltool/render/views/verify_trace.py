@@ -1,7 +1,8 @@
 """``verify --trace``: every step of a schedule, with what each rank holds after it.
 
 :func:`trace_tables` is what ``verify`` shows, :func:`trace_legend` how to read it. Nodes are the ranks,
-then the switches of a schedule that computes in the network.
+then the switches of a schedule that computes in the network. ``trace.summed`` tells that chunks are added up, and a
+chunk has ``values`` where the schedule ran on numbers, else none.
 """
 
 from __future__ import annotations

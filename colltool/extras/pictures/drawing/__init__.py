@@ -1,5 +1,9 @@
 """The drawing of a fabric: a card per tier, outermost first; each zooms into an endpoint of the one
-above."""
+above.
+
+:func:`fabric_svg` is the entry. A card has texts in a column on the left and the tier's drawing beside it, for which
+``DRAWN`` has a function for each kind of tier. A ``Focus`` is a drawn endpoint, which the next card shows.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from colltool.extras.pictures.drawing.lattice import zoom
 from colltool.extras.pictures.drawing.svg import DARK, LIGHT, Area, Canvas, TextColumn, rules
 from colltool.extras.pictures.drawing.tiers import DRAWN
 from colltool.fabric.model import Fabric
-from colltool.render.dispatch import described, on_fabric
+from colltool.render.dispatch import description_line, on_fabric
 from colltool.render.views.fabric_diagram import (
     TierDiagram,
     alternative_text,
@@ -91,7 +95,7 @@ def _head(canvas: Canvas, fabric: Fabric) -> float:
         ranks += f", launch overhead {format_time(fabric.launch_overhead)}"
     texts.write(ranks)
     if fabric.description:
-        texts.write(described(fabric), tone="ct-soft", most=4)
+        texts.write(description_line(fabric), tone="ct-soft", most=4)
     # a card begins _BETWEEN below what is above it; the first one 12 pixels below these texts
     return texts.bottom + 12 - _BETWEEN
 

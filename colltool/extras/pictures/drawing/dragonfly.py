@@ -40,7 +40,7 @@ def draw_dragonfly(
         _draw_group(canvas, rows, x, y)
     x, y = places[0]
     focus = draw_endpoint(canvas, x, y + _STEP * len(rows) / 2 + _RIM)
-    # without their number drawn: it is that one rank
+    # nothing on how many are drawn: it is the one endpoint above
     write_endpoints(words, diagram)
     words.write_each(_texts(wires, drawn))
     return focus

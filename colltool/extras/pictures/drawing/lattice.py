@@ -1,7 +1,8 @@
 """Drawings of tori and meshes: blocks of up to three axes, of which the visible faces are drawn.
 
 A lattice of more axes is drawn as a block of blocks, the outermost on top: :func:`draw_lattice`. A
-place of a block has a coordinate on each of three axes, which go to the right, up and into depth.
+point of a block is three :class:`Place`, one on each axis; the axes go to the right, up and into depth. Of a
+long axis only the places at both ends are drawn.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _SIDES = (
 
 
 class Place(NamedTuple):
-    """A coordinate on an axis, and the slot where it is drawn."""
+    """A coordinate on an axis, and the slot where it is drawn: a distance from the first, in steps."""
 
     number: int
     slot: int
@@ -195,7 +196,7 @@ class _LatticeBlock:
         self.front = [line[0] for line in self.lines]
         self.back = [line[-1] for line in self.lines]
         right, up, deep = (place.slot for place in self.back)
-        # in steps; the third axis goes to the right and up
+        # in steps; the third axis goes to the right and up, which is negative in SVG
         width = right + _DEPTH[0] * deep
         height = up - _DEPTH[1] * deep
         self.step = min(_STEP, (room.width - 2 * _MARGIN) / max(width, 1))

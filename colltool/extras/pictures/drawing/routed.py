@@ -32,7 +32,7 @@ Point = tuple[float, float]
 
 
 class Sketch(NamedTuple):
-    """What is drawn of a network."""
+    """What is drawn of a network; its nodes have the numbers that they have in the wires."""
 
     points: Mapping[int, Point]  # the middle of each node that is drawn, by its number
     links: list[tuple[int, int]]  # between them
@@ -42,7 +42,7 @@ class Sketch(NamedTuple):
 
 
 def drawn_ranks(diagram: TierDiagram) -> int:
-    """How many ranks are drawn: of nodes that are switches only one, below the first of them."""
+    """How many ranks are drawn; where all nodes are switches, only one, below the first of them."""
     wires = _wires(diagram)
     match wires:
         case GraphWires():

@@ -1,7 +1,11 @@
 """The drawing primitives: clipped text, boxes and lines in SVG, with all lengths in pixels.
 
 A colour is set as an attribute, for programs without style sheets, and as a class, whose CSS rules
-(of a page, or for a dark scheme) take precedence.
+(of a page, or for a dark scheme) take precedence. The y of a text is its baseline; all others go from the
+upper left corner.
+
+:class:`Canvas` draws, :class:`TextColumn` writes paragraphs, and the functions after them estimate how wide
+text is, for want of a font.
 """
 
 from __future__ import annotations
@@ -250,7 +254,8 @@ _USUAL = 0.65
 _CAPITAL = 0.8
 _WIDE = 1.0
 _BOLD_FACTOR = 1.12  # times as wide as the same letter in regular weight
-_LONGEST = 1000  # letters of a word that are looked at at once, more than any line has
+# letters of a word that are measured at once, more than any line has: a very long word takes no longer
+_LONGEST = 1000
 _NARROW_LETTERS = frozenset(" .,:;'|!()[]/-fijlrtI")
 _WIDE_LETTERS = frozenset("mwMW%@+=<>~#")
 
@@ -298,6 +303,7 @@ def lines_of(text: str, room: float, size: float, most: int, *, bold: bool = Fal
     """The text wrapped into at most ``most`` lines of ``room`` pixels; the last ends in ``...`` if it
     was cut. Words that are wider than a line are broken."""
     lines: list[str] = []
+    # with the boldness in it, which the calls below need not be told
     regular_size = _regular_size(size, bold=bold)
     for word in text.split():
         start = 0

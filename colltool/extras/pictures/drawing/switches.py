@@ -2,7 +2,8 @@
 
 The band of links between two rows is as wide as its bandwidth: at 4:1 oversubscription it has a
 quarter of the full width. :func:`switch_tree` decides what is drawn of a large tier, and
-:func:`draw_switches` draws it. Levels are counted from 0 at the bottom; -1 are the endpoints.
+:func:`draw_switches` draws it. Levels are counted from 0 at the bottom; -1 are the endpoints. A slot is the width
+of an endpoint with the space around it, in which all widths are counted.
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ _SLOTS_PER_GROUP = {1: 9, 2: 4}
 
 
 def draw_switches(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
-    """Draw the levels of a tier above its endpoints; return the first endpoint."""
+    """Draw the levels of a tier above its endpoints, within ``room`` and beside ``words``, to which their texts
+    are written; return the first endpoint."""
     # links lie under the switches
     links = canvas.group()
     boxes = canvas.group()
     tree = _tree_of(diagram)
     slot = min(_WIDEST_SLOT, room.width / tree.slots)
     side = min(_ENDPOINT_SHARE * slot, _LARGEST_ENDPOINT)
-    # a line a port, or one for all where they would be too close
+    # a line for each port, or one for all where they would be too close
     port_lines = diagram.ports if side >= _CLOSEST_PORTS * diagram.ports else 1
     tops = _write_levels(diagram, words, one_line=port_lines < diagram.ports)
     write_endpoints(words, diagram, tree.endpoints)
@@ -77,12 +79,12 @@ def drawn_endpoints(diagram: TierDiagram) -> int:
 
 
 def _write_levels(diagram: TierDiagram, words: TextColumn, *, one_line: bool) -> dict[int, float]:
-    """Write the texts of all levels, top down; return the top of each and, at -1, of the endpoints
-    below them. ``one_line``: a line is drawn for all ports of one."""
+    """Write the texts of all levels, top down; return the upper edge of each level by its number and, at -1, of
+    the endpoints. ``one_line``: all ports of an endpoint are drawn as one line."""
     tops = {}
     for index, level in reversed(list(enumerate(diagram.levels))):
         tops[index] = words.bottom
-        words.write(level.name or _unnamed(level), most=2, bold=True)
+        words.write(level.name or _text_without_name(level), most=2, bold=True)
         words.write_each(level_texts(diagram, level), most=3)
         words.bottom += _TEXT_GAP
         texts = uplink_texts(level)
@@ -96,7 +98,7 @@ def _write_levels(diagram: TierDiagram, words: TextColumn, *, one_line: bool) ->
     return tops
 
 
-def _unnamed(level: LevelDiagram) -> str:
+def _text_without_name(level: LevelDiagram) -> str:
     return "1 switch" if level.switches == 1 else "switches"
 
 
@@ -215,5 +217,6 @@ def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
 
 
 def _tree_of(diagram: TierDiagram) -> SwitchTree:
+    """What is drawn of a tier, by the levels that two of its endpoints need to meet."""
     groups = [level.distance.group for level in diagram.levels if level.reached]
     return switch_tree(groups, diagram.facts.endpoints)

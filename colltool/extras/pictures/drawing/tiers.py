@@ -22,6 +22,7 @@ _RADIUS = 84.0  # pixels: of the circle
 
 
 def _drawn_on_circle(diagram: TierDiagram) -> int:
+    """How many endpoints are drawn on the circle."""
     count = diagram.facts.endpoints
     return count if count <= MOST_ON_CIRCLE else _FEW_ON_CIRCLE
 

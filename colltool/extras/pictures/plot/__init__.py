@@ -74,8 +74,8 @@ _METADATA: dict[str, dict[str, None]] = {
 
 
 def chart_of(result: Any, view: str = "", *, paged: bool = False) -> Chart:
-    """The chart of a result; raises a ColltoolError for one that has no plot, no such view, or
-    nothing to draw."""
+    """Return the chart of a result; ``view`` is a name in :data:`VIEWS`, empty for the first. ColltoolError for a
+    result that has no plot, no such view, or nothing to draw."""
     views = VIEWS.get(type(result))
     if views is None:
         fix = f"take its tables: {either(shell='--format html', python='to_html()')}"
@@ -99,8 +99,8 @@ def picture(result: Any, suffix: str, view: str = "") -> bytes:
 
 @contextmanager
 def drawn(result: Any, view: str = "", *, paged: bool = False) -> Iterator[Figure]:
-    """A result as a figure; save it inside the ``with``, where the style is set. On a page its text
-    is drawn as outlines."""
+    """Draw a result and yield the figure; save it inside the ``with``, where the style is set. On a page its text
+    is drawn as outlines, which need no font."""
     need_matplotlib("a plot")
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -34,7 +34,7 @@ _AXIS_END_FACTOR = 2.5  # times the whole time: where the axis ends; longer base
 
 
 def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
-    """The chart of the price's first row and of its baselines."""
+    """The chart of the row of a breakdown's price, which has one, and of its baselines."""
     row = result.price.results[0]
     total_s = float(row.total_s)
     bars = [Bar(row.title, _total_pieces(row), short_time(total_s))]
@@ -106,7 +106,7 @@ def _drawn_rest_s(row: AlgorithmEstimate) -> float:
 
 
 def _keys(row: AlgorithmEstimate) -> list[Key]:
-    """The legend: a colour a phase, then what is no phase, then what hatching means."""
+    """The legend: a colour for each phase, then what is no phase, then what hatching means."""
     keys = lettered_keys(map(_phase_text, row.phases))
     if row.overhead_s:
         launch = short_time(float(row.overhead_s))

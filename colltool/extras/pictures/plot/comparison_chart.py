@@ -11,8 +11,8 @@ from colltool.analysis.compare import Comparison
 from colltool.analysis.outcomes import CompareLine
 from colltool.base.formatting import format_rate, size_text
 from colltool.extras.pictures.plot.look import pen_of
-from colltool.extras.pictures.plot.panels import Chart, Panel, several
-from colltool.extras.pictures.plot.ticks import apart, in_first_column, log_scale, slant
+from colltool.extras.pictures.plot.panels import Chart, Panel, chart_of_tables
+from colltool.extras.pictures.plot.ticks import in_first_column, indices_with_room, log_scale, slant
 from colltool.render.views.compare import verdict as comparison_verdict
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def comparison_chart(result: Comparison, paged: bool) -> Chart:
     names = ", ".join(column.name for column in result.columns)
     verdict = "; ".join(comparison_verdict(result)[:_MOST_VERDICTS])
     alt = f"Bus bandwidth over message size of {names}: {', '.join(questions)}. {verdict}."
-    return several(f"{verdict} (bands: up to no contention)", alt, panels, paged, points=9)
+    return chart_of_tables(f"{verdict} (bands: up to no contention)", alt, panels, paged, points=9)
 
 
 def _draw_compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: float) -> None:
@@ -92,7 +92,7 @@ def over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches
         log_scale(axes, "y", ends, partial(format_rate, digits=3))
     axes.set_xscale("log")
     ordered = sorted(sizes)
-    ticks = [ordered[index] for index in apart(ordered, inches, logs=True)]
+    ticks = [ordered[index] for index in indices_with_room(ordered, inches, logs=True)]
     axes.set_xticks(ticks, list(map(size_text, ticks)), rotation=slant(ticks, 5))
     axes.set_xticks([], minor=True)
     axes.set(xlabel="message size", ylabel="busbw" if in_first_column(axes) else "")

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.formatting import format_bytes, title_size
 from colltool.estimate.results import AlgorithmPair, Crossover
-from colltool.extras.pictures.plot.look import DARK_TEXT, colour_of, letter, letters, text_in
+from colltool.extras.pictures.plot.look import (
+    DARK_TEXT,
+    colour_of,
+    letter,
+    letters_that_fit,
+    text_in,
+)
 from colltool.extras.pictures.plot.panels import NAMES_WIDE, Chart, Panel, lettered_keys
 from colltool.extras.pictures.plot.ticks import log_scale, name_rows
 from colltool.render.views.crossover import crossover_title, library_title
@@ -36,8 +42,8 @@ _bytes = partial(format_bytes, digits=3)
 
 
 class Stretch(NamedTuple):
-    """The algorithm that wins from one size to another (None: without end), with its protocol where
-    known."""
+    """The algorithm that wins from one size to another (None: without end), with its protocol; empty where
+    that is not known."""
 
     from_bytes: float
     to_bytes: float | None
@@ -58,8 +64,8 @@ class Ribbon(NamedTuple):
 
 
 def ribbons_of(result: Crossover) -> list[Ribbon]:
-    """A ribbon for each pair of algorithms, for all of them, and for the library's own picks; none
-    where nothing is known to win."""
+    """A ribbon for each pair of algorithms (the first :data:`_MOST_PAIRS`), for all of them, and for the library's
+    own picks; none where nothing is known to win."""
     ribbons = []
     for pair in result.pairs[:_MOST_PAIRS]:
         ribbons.append(Ribbon(f"{pair.a} or {pair.b}", list(_pair_stretches(pair))))
@@ -120,14 +126,14 @@ def _draw_ribbons(
     # at least the usual sizes, and beyond them room around every change
     low = max(1.0, min(_USUAL_LOW, min(changes, default=inf) / _MARGIN_FACTOR))
     high = max(_USUAL_HIGH, max(changes, default=0.0) * _MARGIN_FACTOR)
-    # of a factor of e on the logarithmic axis, which the names of rows and a margin leave
+    # width of a factor of e on the logarithmic axis, for which the names of rows and a margin leave room
     inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)
     for row, ribbon in enumerate(ribbons):
         for stretch in ribbon.stretches:
             start = max(stretch.from_bytes, low)
             end = min(stretch.to_bytes or high, high)
             if start < end:
-                most_letters = letters(inches_per_e * log(end / start))
+                most_letters = letters_that_fit(inches_per_e * log(end / start))
                 number = names.index(stretch.name)
                 _draw_stretch(
                     axes,
@@ -137,7 +143,7 @@ def _draw_ribbons(
                     number=number,
                     most_letters=most_letters,
                 )
-        labelled = low
+        labelled = low  # the size with the last label
         for size in ribbon.changes:
             text = _bytes(size)
             # a size too close to the last one is left out: the table has it

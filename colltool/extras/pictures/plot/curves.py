@@ -2,7 +2,8 @@
 into charts and :mod:`.size_panels` draws.
 
 :func:`calibration_panels` and :func:`judged_panels` make a curve of each series (:func:`_curve`) and
-distribute the curves over panels (:func:`_panels`).
+distribute the curves over panels (:func:`_panels`). Models and reasons to leave a point out are looked up by the
+point's size in bytes.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class SizePanel(NamedTuple):
 def calibration_panels(
     result: Calibration, quantity: Quantity, most: int = MAX_PANELS
 ) -> tuple[SizePanel, ...]:
-    """The panels of the fitted series, at most ``most`` unless there are more collectives."""
+    """Make the panels of fitted series, at most ``most`` unless there are more collectives."""
     curves = []
     for fit in result.series:
         models = {}
@@ -106,7 +107,8 @@ def calibration_panels(
 def judged_panels(
     judged: Iterable[ValidatedSeries], quantity: Quantity, most: int = MAX_PANELS
 ) -> tuple[SizePanel, ...]:
-    """The same of series that were compared with a prediction."""
+    """Make the panels of series that were compared with predictions, as many as
+    :func:`calibration_panels` does."""
     curves = []
     for series in judged:
         models = {}
@@ -176,15 +178,15 @@ def _disambiguated(curves: Sequence[SeriesCurve]) -> Iterator[SeriesCurve]:
 
 
 def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
-    """A panel a series. Where those are more than ``most`` a panel a collective, of up to
-    :data:`MAX_CURVES` series, or as many as it takes."""
+    """Distribute curves over panels: one in each; where those are more than ``most``, up to :data:`MAX_CURVES` of
+    one collective in each, or more where that is still too many panels."""
     curves = list(_disambiguated(curves))
     if len(curves) <= most:
         return tuple(_size_panel([curve]) for curve in curves)
     collectives: dict[str, list[SeriesCurve]] = {}
     for curve in curves:
         collectives.setdefault(curve.series.primitive.label, []).append(curve)
-    # never two collectives in a panel, so at least one panel each
+    # never two collectives in a panel, so at least one panel each: this ends the loop below
     most = max(most, len(collectives))
     per_panel = MAX_CURVES
     parts = _in_parts(collectives.values(), per_panel)

@@ -1,6 +1,7 @@
 """Charts of measured series beside the model: those of ``calibrate``, ``validate`` and ``doctor``.
 
-:mod:`.curves` makes the panels, a series or a collective each, and :mod:`.size_panels` draws them.
+:mod:`.curves` makes the panels, a series or a collective each, and :mod:`.size_panels` draws them. ``paged`` charts
+are for a page of HTML, which has room for fewer panels. Each chart raises a ColltoolError without series.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _max_panels(paged: bool) -> int:
 
 
 def _chart(panels: Sequence[SizePanel], title: str, paged: bool, quantity: Quantity) -> Chart:
-    """The chart of the panels; the text in place of it has the titles of all."""
+    """Make the chart of the panels, of which the text in its place has the titles; ColltoolError for none."""
     if not panels:
         raise ColltoolError(
             "there is no series to plot", argument="plot", fix="give logs with at least one row"

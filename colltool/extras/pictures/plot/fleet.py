@@ -1,5 +1,5 @@
 """The matrix of a fleet: every pair of hosts that ran together, coloured by its rate relative to
-the others."""
+the others: ``of_fleet``, the share of the median that its slowest run reaches; None where no run has a rate."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fleet_chart(fleet: Fleet) -> Chart:
 
 
 def _cell(pair: FleetPair) -> tuple[str, str]:
-    """Colour of a pair's cell, and the text in it."""
+    """Return the colour of a pair's cell, and the text in it: percent, or an x for a failed pair."""
     share = pair.of_fleet
     if pair.failed or share is None:
         return PALE_GREY, "x"

@@ -85,7 +85,7 @@ _MOST_LINES = 12  # of a name or a title
 _LETTER_INCHES = 0.068  # the average letter of 8 points in DejaVu Sans
 
 
-def letters(inches: float) -> int:
+def letters_that_fit(inches: float) -> int:
     """How many letters of 8 points fit into a width."""
     return int(inches / _LETTER_INCHES)
 

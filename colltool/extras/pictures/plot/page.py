@@ -155,10 +155,10 @@ def _restyle(element: ElementTree.Element) -> None:
         if key in ("style", "fill", "stroke"):
             element.set(key, _COLOUR.sub(_page_colour, value))
         elif key in ("d", "x", "y", "width", "height", "points"):
-            element.set(key, " ".join(_NUMBER.sub(_rounded, value).split()))
+            element.set(key, " ".join(_NUMBER.sub(_rounded_number, value).split()))
 
 
-def _rounded(number: re.Match[str]) -> str:
+def _rounded_number(number: re.Match[str]) -> str:
     """``-12.345678`` as ``-12.35``, ``3.000001`` as ``3``."""
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 

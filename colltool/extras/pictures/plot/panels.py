@@ -13,7 +13,7 @@ from colltool.extras.pictures.plot.look import (
     colour_of,
     hatch_of,
     letter,
-    letters,
+    letters_that_fit,
     text_in,
     wrapped,
 )
@@ -69,7 +69,7 @@ class Chart(NamedTuple):
     """A picture as data: panels in rows, the legend below them, and a text in place of it all."""
 
     title: str  # not drawn on a page, which has its own headings
-    alt: str
+    alt: str  # what it shows, for those who do not see it
     panels: Sequence[Panel]  # row by row
     keys: Sequence[Key] = ()  # legend entries before those the panels label themselves
     columns: int = 1
@@ -77,9 +77,11 @@ class Chart(NamedTuple):
     points: float = 11.0  # font size of the title
 
 
-def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any) -> Chart:
-    """A chart of the first panels, a table of a result each; its title says how many there are.
-    ``more``: further fields of :class:`Chart`."""
+def chart_of_tables(
+    title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any
+) -> Chart:
+    """Make a chart of as many panels as it may have, each for a table of a result. If that leaves some out, its
+    title says so. ``more``: further fields of :class:`Chart`."""
     most_panels = _MOST_PANELS_PAGED if paged else _MOST_PANELS
     if len(panels) > most_panels:
         title = f"{title} ({most_panels} of {len(panels)} tables)"
@@ -87,7 +89,7 @@ def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: 
 
 
 def columns_of(panels: int, paged: bool) -> int:
-    """Columns in which :func:`several` puts this many panels."""
+    """Columns in which :func:`chart_of_tables` puts this many panels."""
     return 1 if paged else min(2, panels)
 
 
@@ -104,7 +106,7 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
         axes = figure.add_subplot(grid[divmod(index, columns)])
         panel.draw(axes, width / columns)
         if panel.title:
-            # bold, and beside the names of rows
+            # bold letters are wider, and the names of rows take some of the width
             title = wrapped(panel.title, 0.65 * width / columns, points=9)
             axes.set_title(title, loc="left", fontweight="bold")
     legend_lines = _draw_legend(chart.keys, figure, width)
@@ -121,8 +123,8 @@ def _usual_width(columns: int, paged: bool) -> float:
 
 
 def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
-    """Draw the legend below the panels, in as many columns as the longest label allows; return its
-    number of lines."""
+    """Draw the legend below the panels, in as many columns as the longest label allows; return its number of
+    lines, 0 without entries. Entries are the ``keys``, then what the panels label, each label once."""
     handles: dict[str, Any] = {key.label: _handle(key, figure.axes[0]) for key in keys}
     for axes in list(figure.axes):
         axes_handles, names = axes.get_legend_handles_labels()
@@ -132,7 +134,7 @@ def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
     # 0.8 inches, or 9 letters, are for what stands before a label
     labels = [wrapped(label, width - 0.8) for label in handles]
     longest = max(map(len, "\n".join(labels).splitlines()))
-    columns = max(1, min(len(labels), letters(width) // (longest + 9)))
+    columns = max(1, min(len(labels), letters_that_fit(width) // (longest + 9)))
     figure.legend(
         list(handles.values()), labels, loc="outside lower center", ncols=columns, handlelength=3.2
     )
@@ -190,8 +192,8 @@ def bars_panel(
 ) -> Panel:
     """Stacked horizontal bars, the first on top.
 
-    ``show`` writes a value of the axis, ``along`` is its label. It ends at ``axis_end`` (0: the
-    longest bar); longer bars get an arrow.
+    ``show`` writes a value of the axis, ``along`` is the axis' label. It ends at ``axis_end``, or at the longest
+    bar or mark where that is shorter (0: there); longer bars are cut and get an arrow.
     """
     return Panel(
         partial(_draw_bars, bars, show, axis_end, along),
@@ -210,14 +212,14 @@ def _draw_bars(
 ) -> None:
     """Draw the bars of :func:`bars_panel` on axes that are ``inches`` wide, names included."""
     longest = max((bar.reach for bar in bars), default=0.0)
-    # where bars are cut; all of them may be empty
+    # where bars are cut; 1 where all of them are empty, so that the axis has a length
     end = min(axis_end or longest, longest) or 1.0
     end_letters = max((len(bar.end_text) for bar in bars), default=0)
     # inches for the axis, which the names and a margin leave
     room = (1 - NAMES_WIDE) * inches - 0.2
     # The axis goes on past the longest bar, so that the text behind it is not cut off: where 10 of 40
     # letters are the text's, the longest bar has 0.7 of the axis.
-    axis_stop = end / max(0.35, 1 - (end_letters + 2) / letters(room))
+    axis_stop = end / max(0.35, 1 - (end_letters + 2) / letters_that_fit(room))
     for row, bar in enumerate(bars):
         stop = _draw_pieces(axes, row, bar.pieces, end, room / axis_stop)
         if bar.mark is not None:
@@ -249,7 +251,7 @@ def _draw_pieces(
             **_area_style(piece.colour, piece.hatch),
         )
         # the whole text, just its first word, or nothing
-        most_letters = letters(abs(shown) * inches_per_unit) - 1
+        most_letters = letters_that_fit(abs(shown) * inches_per_unit) - 1
         texts = filter(None, (piece.text, piece.text.partition(" ")[0]))
         # text on a hatch has a plain background
         box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None

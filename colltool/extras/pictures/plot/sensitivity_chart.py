@@ -1,5 +1,9 @@
 """The chart of sensitivity to uncertain numbers: the spread of each algorithm's time, and the numbers
-that move the winner."""
+that move the winner.
+
+``result.rows`` are the algorithms' times over the samples, ``result.moves`` the winner's times with one number at
+the low and at the high end of its range.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@ model's errors below it: :func:`drawn_panels`.
 
 Lines are the model, points what was measured. In a panel with one series the lines are coloured by
 the model's algorithm; in one with several by series. All panels of a chart have one legend.
+
+A ``PlotPoint`` has a size, and ``measured``, ``low``, ``high`` (the repeats) and ``model`` in the quantity that
+is drawn; ``model`` is NaN and ``modelled`` None where the model has no value. ``left_out`` says why the fit does
+not use it; empty where it does.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from colltool.extras.pictures.plot.curves import (
     SeriesCurve,
     SizePanel,
 )
-from colltool.extras.pictures.plot.look import INK, LINE, PAPER, SOFT, Pen, letters, pen_of
+from colltool.extras.pictures.plot.look import INK, LINE, PAPER, SOFT, Pen, letters_that_fit, pen_of
 from colltool.extras.pictures.plot.panels import Panel
 from colltool.extras.pictures.plot.ticks import decade_ticks, first_of_three
 
@@ -46,7 +50,7 @@ _TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
 
 
 def drawn_panels(panels: Sequence[SizePanel], columns: int, quantity: Quantity) -> list[Panel]:
-    """The panels of a chart with ``columns`` panels in a row; one at least."""
+    """The panels of a chart that has ``columns`` of them in a row; ``panels`` are one at least."""
     chart = _SizeChart(panels, columns, quantity, _styles(panels))
     return [Panel(partial(chart.draw, index), _PANEL_INCHES) for index in range(len(panels))]
 
@@ -59,9 +63,11 @@ class _Styles(NamedTuple):
     shapes: dict[str, str]  # matplotlib's marks, by the reason why a point is left out
 
     def pen_of_model(self, curve: SeriesCurve, modelled: Modelled) -> Pen:
+        """The pen of the model's line and errors at a point."""
         return self.pens[curve.name if self.is_shared else modelled.model_name]
 
     def pen_of_points(self, curve: SeriesCurve) -> Pen:
+        """The pen of measured points: of their series, or ink where a panel has a single series."""
         return self.pens[curve.name] if self.is_shared else Pen(INK, "-", "o")
 
 
@@ -130,7 +136,7 @@ def _strip_below(main: Axes) -> Axes:
 
 def _write_titles(main: Axes, panel: SizePanel, inches: float) -> None:
     """Write the title in bold, and below it the subtitle, each cut to a line."""
-    most_letters = letters(inches) - 12  # without the labels of the axis
+    most_letters = letters_that_fit(inches) - 12  # without the labels of the axis
     title = shorten(panel.title, most_letters, placeholder=" ...")
     main.set_title(f"{title}\n", loc="left", fontweight="bold")
     # letters that are not bold are a tenth narrower
@@ -223,7 +229,7 @@ def _draw_model(main: Axes, curve: SeriesCurve, styles: _Styles, quantity: Quant
 
 
 def _draw_measured(main: Axes, curve: SeriesCurve, styles: _Styles) -> None:
-    """Draw the points, hollow where the fit leaves them out, and a line from the fastest to the
+    """Draw the points, hollow where the fit leaves them out, and a vertical line from the fastest to the
     slowest repeat of each."""
     colour, _, mark = styles.pen_of_points(curve)
     sizes: list[float] = []
@@ -270,13 +276,13 @@ def _draw_errors(strip: Axes, curve: SeriesCurve, styles: _Styles, limit: float)
 
 
 def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
-    """Set the axis of errors, which are shares; return its end in percent.
+    """Set the axis of errors, which are given as shares; return its end in percent.
 
-    A worst error of 0.25 ends it at 30%, with ticks at 15% up and down; one of 0.4 at 50 with 25.
+    A worst error of 0.25 ends it at 30%, with ticks at 15% up and down; one of 0.4 at 50% with 25%.
     """
     worst = 100 * max(map(abs, errors), default=0.0)
     limit = next((scale for scale in _SCALES_PERCENT if scale >= worst * 1.1), _SCALES_PERCENT[-1])
-    # at the edge of the wider band, as long as that is not too near zero
+    # at the edge of the wider band, where the axis ends no farther than at twice that
     tick = 15 if limit <= 30 else limit // 2
     strip.set_ylim(-limit, limit)
     strip.set_yticks([-tick, 0, tick], [f"-{tick}%", "0%", f"+{tick}%"])

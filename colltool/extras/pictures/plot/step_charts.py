@@ -1,8 +1,8 @@
 """Charts of training steps as stacked bars: of one ``plan`` with its memory, and of several plans of a
 job beside each other.
 
-A colour and a letter is a part of the step (a kind of compute or of communication), by its index in
-the legend. The same index gives its colour, its letter and its hatch.
+A part of the step is a kind of compute or of communication. Its index in the legend gives its colour, its letter
+and its hatch, in all bars. ``exposed_s`` of a part adds to the step, ``hidden_s`` runs under compute.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _part_labels(plan: Plan) -> Iterator[str]:
 
 
 def _step_pieces(parts: Sequence[StepPart], names: Sequence[str]) -> list[BarPiece]:
-    """The exposed times of parts; ``names``: of the legend, in its order."""
+    """The exposed times of parts as pieces of a bar; ``names``: those of the legend, in its order."""
     pieces = []
     for part in parts:
         index = names.index(part.name)

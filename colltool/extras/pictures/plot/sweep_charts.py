@@ -1,5 +1,10 @@
-"""Charts of sweeps: a map of the fastest algorithm over two axes, and lines of its bus bandwidth
-along one."""
+"""Charts of sweeps: a map of the fastest algorithm over two axes (:func:`map_chart`), and lines of its bus
+bandwidth along one (:func:`lines_chart`).
+
+A ``Pivot`` names the axes of a table: ``cols`` runs across, ``rows`` down; ``pivot_tables`` gives one table
+of cells for each combination of values on all other axes. A ``Cell`` has the title of the fastest
+``algorithm`` and its ``busbw_Bps``, both None where nothing can be priced.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +35,17 @@ from colltool.extras.pictures.plot.panels import (
     PAGED,
     Chart,
     Panel,
+    chart_of_tables,
     columns_of,
     lettered_keys,
-    several,
 )
-from colltool.extras.pictures.plot.ticks import apart, slant, thinned
+from colltool.extras.pictures.plot.ticks import indices_with_room, slant, thinned
 from colltool.render.views.sweep_words import (
     axis_title,
     axis_values,
     pivot_title,
-    shown,
     sweep_title,
+    value_text,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +76,11 @@ _HOLLOW: dict[str, Any] = {
 
 def map_chart(result: Sweep, paged: bool) -> Chart:
     """A map of the fastest algorithm over two axes of a sweep, a panel for each combination of values
-    on further axes."""
+    on further axes; ``paged``: for a page of HTML.
+
+    Raises:
+        ColltoolError: every axis has one value.
+    """
     pivot = _pivot(result)
     fastest = _fastest_of_cells(result)
     names = list(dict.fromkeys(fastest))
@@ -94,18 +103,16 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     wins = ", ".join(f"{name} in {count}" for name, count in win_counts[:_MOST_NAMED])
     if len(win_counts) > _MOST_NAMED:
         wins += " and others"
-    over = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
+    axes_text = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
     title = sweep_title(result)
-    alt = f"Map of the fastest schedule, {over}: {title}. Of {len(result.cells)} cells {wins}."
+    alt = f"Map of the fastest schedule, {axes_text}: {title}. Of {len(result.cells)} cells {wins}."
     keys = lettered_keys(names)
-    return several(f"fastest: {title}", alt, panels, paged, keys=keys, inches=width)
+    return chart_of_tables(f"fastest: {title}", alt, panels, paged, keys=keys, inches=width)
 
 
 def _pivot(result: Sweep) -> Pivot:
-    """The axes of the sweep's own table; by default sizes across and the first other axis down.
-
-    ColltoolError where only one value was asked for on every axis.
-    """
+    """The axes of the sweep's own table; where it has none, those that a table of algorithms gets by
+    default. ColltoolError where only one value was asked for on every axis."""
     pivot = result.pivot or result.pivoted("algorithm").pivot
     if not result.varied or pivot is None:
         raise ColltoolError(
@@ -129,7 +136,8 @@ def _draw_map(
     names: list[str],
     lettered: bool,
 ) -> None:
-    """Draw a table of cells in the colours of their fastest algorithms.
+    """Draw a table of cells in the colours of their fastest algorithms. A cell is one unit wide and high,
+    with its middle at (column, row), rows downwards.
 
     Args:
         cells: row by row; one without an algorithm stays empty.
@@ -150,11 +158,13 @@ def _draw_map(
             # the letter in each cell, or once in the middle where cells are too narrow
             columns = range(start, end) if lettered else [sum(sides) / 2]
             for column in columns:
+                # AA follows Z, so that two letters are the most
                 text_in(axes, (column, row), colour_of(index), 2, letter(index))
     column_labels = _tick_labels(result, pivot.cols)
     ticks = thinned(range(len(column_labels)), _MOST_COLUMN_LABELS)
     axes.set_xticks(ticks, [column_labels[tick] for tick in ticks], rotation=slant(ticks, 6))
     row_labels = _tick_labels(result, pivot.rows)
+    # labels may be as wide as is left beside the cells, in inches
     ticks = thinned(range(len(row_labels)), _MOST_ROW_LABELS)
     axes.set_yticks(ticks, [wrapped(row_labels[tick], 1.6) for tick in ticks])
     axes.set(xlabel=axis_title(pivot.cols), xlim=(-0.5, len(column_labels) - 0.5))
@@ -167,12 +177,12 @@ def _tick_labels(result: Sweep, axis: str) -> list[str]:
     values = axis_values(result, axis)
     if axis == "bytes":
         return list(map(size_text, map(float, values)))
-    return [shown(axis, value) for value in values]
+    return [value_text(axis, value) for value in values]
 
 
 def lines_chart(result: Sweep, paged: bool) -> Chart:
-    """Bus bandwidth of the fastest algorithm along an axis of a sweep; hollow marks where the
-    fastest one changes."""
+    """Bus bandwidth of the fastest algorithm along an axis of a sweep, a line for each value of another;
+    hollow marks where the fastest one changes. Raises as :func:`map_chart`."""
     pivot = _pivot(result)
     # message size goes along the axis, whatever the table has
     if pivot.rows == "bytes":
@@ -191,7 +201,7 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
     title = sweep_title(result)
     alt += f": {title}. {_range_text(result)}; fastest: "
     alt += ", ".join(list(dict.fromkeys(_fastest_of_cells(result)))[:_MOST_NAMED])
-    return several(f"busbw of the fastest: {title}", f"{alt}.", panels, paged)
+    return chart_of_tables(f"busbw of the fastest: {title}", f"{alt}.", panels, paged)
 
 
 def _range_text(result: Sweep) -> str:
@@ -218,7 +228,8 @@ def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
 def _draw_lines(
     result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inches: float
 ) -> None:
-    """Draw a line for each row of a table, of the busbw of the fastest algorithm in its cells."""
+    """Draw a line for each row of a table: the busbw of the fastest algorithm in its cells. The axes are
+    ``inches`` wide, labels included."""
     values = axis_values(result, pivot.cols)
     row_values = axis_values(result, pivot.rows)
     places = _places(pivot.cols, values)
@@ -227,12 +238,13 @@ def _draw_lines(
     for pen, row in enumerate(_drawn_rows(cells)):
         # NaN leaves a gap where nothing can be priced
         rates = [cell.busbw_Bps or nan for cell in cells[row]]
-        name = f"{axis_title(pivot.rows)} {shown(pivot.rows, row_values[row])}"
+        name = f"{axis_title(pivot.rows)} {value_text(pivot.rows, row_values[row])}"
         pen_line(axes, places, rates, pen, name if len(row_values) > 1 else None)
         for place, rate in _change_points(places, cells[row]):
             axes.plot([place], [rate], color=pen_of(pen).colour, zorder=4, **_HOLLOW)
             has_changes = True
         all_rates += filter(None, map(attrgetter("busbw_Bps"), cells[row]))
+    # a line without points, for the legend
     if has_changes:
         axes.plot([], [], color=INK, label="the fastest schedule changes", **_HOLLOW)
     # an inch is for the labels at the side; what is not message size is labelled anew
@@ -242,7 +254,7 @@ def _draw_lines(
 
 
 def _places(axis: str, values: Sequence[Any]) -> list[float]:
-    """Where the values of an axis are drawn: sizes and ranks at themselves, others at 1, 2, ..."""
+    """Where the values of an axis are drawn: a size or a number of ranks at itself, others at 1, 2, ..."""
     numbers = all(isinstance(value, int | float) for value in values)
     if numbers and axis in ("bytes", "ranks"):
         return list(map(float, values))
@@ -261,11 +273,11 @@ def _relabel(
     axes: Axes, axis: str, places: Sequence[float], values: Sequence[Any], inches: float
 ) -> None:
     """Label an axis that is not message size, with as many of its values as have room."""
-    # log axes need places that are not all the same
+    # a log axis needs two places or more, all different
     logs = axis == "ranks" and len(set(places)) == len(values) > 1
-    indices = apart(places, inches, logs=logs)
+    indices = indices_with_room(places, inches, logs=logs)
     axes.set_xscale("log" if logs else "linear")
-    names = [shown(axis, values[index]) for index in indices]
+    names = [value_text(axis, values[index]) for index in indices]
     axes.set_xticks([places[index] for index in indices], names, rotation=slant(indices, 5))
     axes.set_xticks([], minor=True)
     axes.set_xlabel(axis_title(axis))

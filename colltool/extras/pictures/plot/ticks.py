@@ -51,7 +51,7 @@ def slant(labels: Sequence[Any], most: int) -> int:
     return 45 if len(labels) > most else 0
 
 
-def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list[int]:
+def indices_with_room(places: Sequence[float], inches: float, *, logs: bool = False) -> list[int]:
     """Indices of those places on an axis that have room for a slanted label.
 
     ``places``: ascending values of the axis, one at least; ``inches``: its length; ``logs``: whether
