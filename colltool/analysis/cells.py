@@ -332,6 +332,7 @@ def _cells_of_rows(
     # ... by row, then by element ...
     protocols = [_protocols(row, len(sizes)) for row, _ in listed]
     # ... or by element, of its leader
+    picked = (picked_row >= 0).tolist()
     total_s = _of_leaders(listed, "total_s", leader)
     alpha_s = _of_leaders(listed, "alpha_s", leader)
     busbw_Bps = _of_leaders(listed, "busbw_Bps", leader)
@@ -378,7 +379,7 @@ def _cells_of_rows(
                 fitted_s=software_s[element] if has_software[leading] else None,
                 extrapolated=extrapolated,
                 accuracy=accuracy,
-                picked=int(picked_row[element]) >= 0,
+                picked=picked[element],
                 interval=interval,
             )
         )

@@ -13,7 +13,9 @@ axis fastest.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -162,6 +164,19 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
         yield LoadedFabric(fabric, at, numeric)
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the garbage collector, which would look through a block's cells, tuples without cycles,
+    again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _array_cells(
     question: GridQuestion,
     axes: Sequence[SweepAxis],
@@ -205,6 +220,7 @@ def _array_cells(
             before_s = None if before is None else unchanged.seconds(question, before, sizes)
             errors = CellErrors(fabric, group, request.primitive, request.readings, before_s)
         picks = library_picks(question, values, sizes)
-        cells = priced_cells(varied, axis_values, sizes, picks, errors, ideal=parts.ideal)
+        with _without_collector():
+            cells = priced_cells(varied, axis_values, sizes, picks, errors, ideal=parts.ideal)
         grid_indices = np.ravel_multi_index(tuple(steps), shape).tolist()
         yield from zip(grid_indices, cells, strict=True)

@@ -83,7 +83,7 @@ def _facts(result: TracePlan) -> Iterator[str]:
     yield "ranks do not wait for each other: pipeline bubbles and stragglers are not in the step"
     # below 0 where no trace says how many ranks there are
     missing = (result.world or 0) - len(result.ranks)
-    if missing:
+    if missing > 0:
         yield f"{counted(missing, 'rank')} without a trace may be slower"
 
 
