@@ -52,4 +52,10 @@ def _by_collective(shared: Sequence[MergedCall]) -> Iterator[CallWait]:
         for call in calls:
             wire_s += call.shortest.seconds
             kernels_s += sum(seen.seconds for seen in call.seen) / len(call.seen)
-        yield CallWait(primitive, size, calls=len(calls), wire_s=wire_s, wait_s=kernels_s - wire_s)
+        yield CallWait(
+            primitive,
+            size,
+            calls=len(calls),
+            wire_s=wire_s,
+            wait_s=kernels_s - wire_s,
+        )

@@ -112,8 +112,13 @@ def _numbers_of_key(fabric: Fabric, text: str, key: str, is_relative: bool) -> l
     places = [place for place in key_of if _means(fabric, key, key_of[place], is_relative)]
     if not places:
         names = list(key_of.values())
-        fix = f"{nearest_and_all(key, names)}, or alpha, bandwidth, eta.beta of all tiers"
-        raise _range_error(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
+        fix = nearest_and_all(key, names)
+        fix += ", or alpha, bandwidth, eta.beta of all tiers"
+        raise _range_error(
+            text,
+            f"'{clipped(key)}' names no number of {fabric.name}",
+            fix,
+        )
     if is_relative:
         places = [place for place in places if value_of[place]]
     if not places:
