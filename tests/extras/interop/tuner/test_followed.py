@@ -116,6 +116,7 @@ def test_rows_stay_few(nodes: int) -> None:
         assert max(sum(line.collective == kind for line in lines) for kind in range(5)) <= most
 
 
+@pytest.mark.ci
 @swept("ranks", [8, 16, 64, 256])
 @swept("collnet", ["false", "true"])
 @swept("collective", COLLECTIVES)
