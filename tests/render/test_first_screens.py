@@ -110,7 +110,7 @@ def test_the_parts_of_a_row_add_up_to_its_total(fabric: str) -> None:
         assert sum(map(float, parts)) == pytest.approx(float(row.total_s))
 
 
-@swept("fabric", ["dgx-h100", "nvl72", "tpu-v4-512", "two-sites", "frontier"])
+@swept("fabric", ["dgx-h100", "nvl72", "tpu-v4-512", "two-sites", "clos-4to1"])
 @swept("size", ["1KB", "16MB", "1GB"])
 def test_the_shares_of_a_breakdown_add_up_to_100_percent(fabric: str, size: str) -> None:
     broken = colltool.breakdown(fabric, "ar", size=size)
