@@ -47,7 +47,6 @@ from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document
 from colltool.render.intervals import may_be_as_fast
 from colltool.render.not_ranked import WHY_NOT_RANKED
-from colltool.render.views.price_answer import names_at_sizes, price_answer
 
 if TYPE_CHECKING:
     from colltool.libraries.nccl.model import NcclEstimate
@@ -67,6 +66,7 @@ def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
     price = prices[0]
     ranking, *more_tables = _row_tables(prices, by_size=by_size)
     rows = _rows(prices)
+    # JSON says no sentences: their modules load where they are shown
     if by_size:
         from colltool.render.views.price_sizes import sizes_answer, winners_for_people
 
@@ -74,6 +74,8 @@ def _all_blocks(prices: tuple[Price, ...], *, by_size: bool) -> list[Block]:
         answer = sizes_answer(price_list)
         first_tables = [winners_for_people(price_list), later(ranking)]
     else:
+        from colltool.render.views.price_answer import price_answer
+
         answer = price_answer(price, price.best)
         title = _below_zero_title(price) or ranking.title
         first_tables = [ranking._replace(first=_MOST_ROWS, title=title)]
@@ -325,6 +327,8 @@ def _picks_text(picks: Sequence[_Pick]) -> str:
     pairs = [(f"{pick.name} ({pick.estimate.protocol})", pick.size) for pick in picks]
     if len(pairs) == 1:
         return pairs[0][0]
+    from colltool.render.views.price_answer import names_at_sizes
+
     return "; ".join(names_at_sizes(pairs))
 
 
