@@ -6,7 +6,10 @@ state outright :func:`_stated_blocks`; fleets of hosts and NCCL's channels have 
 
 A finding has the ``causes`` that prices support, the best first, and ``experiments`` that would tell them
 apart, in the order to run them; an experiment's ``foretold`` are the times under each cause. The shares of
-a finding (``low`` to ``high``) are None where a log states it in words.
+a finding (``low`` to ``high``) are None where a log states it in words; the ``low`` of a series is a flag: it misses
+one of its pass marks.
+
+The default screen has a block's ``first`` rows or lines; 0, and what :func:`later` marks, are for ``--all`` alone.
 """
 
 from __future__ import annotations
@@ -132,6 +135,7 @@ _CAUSES: Columns[Cause] = (
 
 def _table(result: Diagnosis) -> Table:
     """The series beside what they should reach; columns that none has a value for are hidden."""
+    # the names of causes by series: keys without values, as a name counts once and their order stays
     causes_by_title: dict[str, dict[str, None]] = {}
     for finding in result.findings:
         for title in finding.series:
@@ -157,7 +161,8 @@ def _table(result: Diagnosis) -> Table:
 
 
 def _blocks(result: Diagnosis) -> Iterator[Block]:
-    """The answer, the main finding and its causes first; further findings after them."""
+    """The screen: the answer, hosts of a fleet, and the main finding with what to run next, or the series where
+    nothing is off; then what the judgement rests on: channels, lines of logs, the machine, notes, rows not judged."""
     main = main_finding(result)
     series = [_table(result)] if result.series else []
     yield Headline(diagnosed(result))
@@ -173,7 +178,7 @@ def _blocks(result: Diagnosis) -> Iterator[Block]:
         for finding in result.findings:
             if finding is not main:
                 yield from map(later, [*_cause_blocks(finding), *_detail_blocks(finding, result)])
-                yield from map(later, _next_experiments(finding, result))
+                yield from map(later, _next_experiment_blocks(finding, result))
         for experiment in result.measure:
             yield from map(later, _experiment_blocks("to measure these tiers", experiment))
     # an answer without causes is short, and leaves room for the machine and the first notes
@@ -226,19 +231,25 @@ def _left_out_lines(result: Diagnosis) -> Iterator[str]:
 def _finding_blocks(
     main: DiagnosisFinding, series: Sequence[Block], result: Diagnosis
 ) -> Iterator[Block]:
-    """The main finding: the next command to run, then the causes, or the series without any."""
-    experiments = _next_experiments(main, result)
-    # of the first experiment its command alone: what it would give is for --all
-    yield from experiments[:1]
-    # what the log states is listed further below
+    """The main finding: the next command to run, then the causes, or the ``series`` without any.
+
+    Args:
+        series: the table of all series as a list of one; empty without series.
+    """
+    next_blocks = _next_experiment_blocks(main, result)
+    # the command of the first experiment alone: what it would give, and further ones, are for --all
+    yield from next_blocks[:1]
+    # a log states this finding: its lines are listed further below, by _stated_blocks
     if main.low is None:
         yield from series
         return
-    yield from _cause_blocks(main) or series
+    evidence = _cause_blocks(main) or series
+    yield from evidence
     causes = _indistinguishable_causes(main)
     if len(causes) > 1:
         yield from listed("no run tells these apart; look at", map(_look_text, causes), first=0)
-    yield from map(later, experiments[1:])
+    yield from map(later, next_blocks[1:])
+    # without causes the series stand above in their place
     if main.causes:
         yield from map(later, series)
     yield from map(later, _detail_blocks(main, result))
@@ -265,9 +276,10 @@ def _detail_blocks(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     ]
 
 
-def _next_experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
+def _next_experiment_blocks(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     """What to run next, and what each cause would make of it: two blocks for each experiment."""
     names = [cause.name for cause in _indistinguishable_causes(finding)]
+    # there is a single cause, or no experiment tells any of them from the best
     if len(finding.causes) in (1, len(names)):
         purpose = "to be sure"
     elif len(names) > 1:
@@ -291,7 +303,8 @@ def _look_text(cause: Cause) -> str:
 
 def _indistinguishable_causes(finding: DiagnosisFinding) -> list[Cause]:
     """The best cause, and those that all experiments foretell the same times for; empty without
-    experiments."""
+    experiments. An experiment foretells a time for every cause of its finding."""
+    # seconds by cause, in the order of the experiments; a single cause has the healthy machine beside it
     times: dict[str, list[float]] = {cause.name: [] for cause in finding.causes}
     for experiment in finding.experiments:
         for outcome in experiment.foretold:
@@ -329,6 +342,9 @@ def _bound_text(bound: UpperBound) -> str:
 
 
 # --- the document
+#
+# A key is the attribute of that name, but ``derived`` is another attribute or computed, ``optional`` is left out
+# where it is empty, ``or_null`` is null where it is an empty text, ``whole`` is an integer for whole bytes.
 
 
 class HardwareDocument(Document, of=AssumedFabric):
@@ -348,7 +364,7 @@ class ExperimentDocument(Document, extends=Experiment):
 
 
 class ReachedDocument(Document):
-    """The least and the largest share of the expected rate."""
+    """The least and the largest share of the expected rate; null where a log states the finding."""
 
     low: float | None
     high: float | None
@@ -407,8 +423,8 @@ class DoctorDocument(Document):
 
 
 def _chart(result: Diagnosis) -> BusbwChart | None:
-    """The chart of the series that is furthest off, among those that are too slow if there are any; None
-    without series."""
+    """The chart of the series with the largest mean error of its model (``mape``), among those that are too slow
+    if there are any; None without series."""
     series = [health for health in result.series if health.low] or result.series
     if not series:
         return None
