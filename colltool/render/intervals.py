@@ -52,7 +52,7 @@ def within_words(low: float, high: float) -> str:
     # below ten times with two digits
     if high_factor < 10:
         factor = format_count(high_factor, 2)
-    # a quarter to four times: the ends are inverse to each other, within 2% as some factors were rounded
+    # a quarter to four times: the ends are inverse to each other, give or take 2%
     if abs(low_factor * high_factor - 1) < 0.02:
         return f"within a factor of {factor} either way"
     return f"{format_count(low_factor, 2)} to {factor} times that"

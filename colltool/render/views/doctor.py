@@ -174,26 +174,36 @@ def _blocks(result: Diagnosis) -> Iterator[Block]:
         yield from series
     else:
         yield from _finding_blocks(main, series, result)
-        # the others are for --all, and so is what would measure further tiers
-        for finding in result.findings:
-            if finding is not main:
-                yield from map(later, [*_cause_blocks(finding), *_detail_blocks(finding, result)])
-                yield from map(later, _next_experiment_blocks(finding, result))
-        for experiment in result.measure:
-            yield from map(later, _experiment_blocks("to measure these tiers", experiment))
+        yield from map(later, _further_blocks(main, result))
     # an answer without causes is short, and leaves room for the machine and the first notes
     has_room = main is None or not main.causes
     if result.topology is not None:
         yield from topology_blocks(result.topology)
     yield from _stated_blocks(main, result)
     yield from listed("the machine", result.assumed.said, first=None if has_room else 0)
-    # a size that stands out is shown beside any answer
-    outliers = sum(note.code == "stands-out" for note in result.notes)
-    notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
-    yield from listed("notes", notes, first=_MOST_NOTES if has_room else outliers)
+    yield from _note_blocks(result, has_room=has_room)
     yield from listed(_BOUNDS_TITLE, map(_bound_text, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
     yield from listed(title, _left_out_lines(result), first=0)
+
+
+def _further_blocks(main: DiagnosisFinding, result: Diagnosis) -> Iterator[Block]:
+    """The findings beside the main one, then what would measure further tiers: all for ``--all``."""
+    for finding in result.findings:
+        if finding is not main:
+            yield from _cause_blocks(finding)
+            yield from _detail_blocks(finding, result)
+            yield from _next_experiment_blocks(finding, result)
+    for experiment in result.measure:
+        yield from _experiment_blocks("to measure these tiers", experiment)
+
+
+def _note_blocks(result: Diagnosis, *, has_room: bool) -> list[Block]:
+    """The notes, sizes that stand out first. Without ``--all`` a few where there is room, else those sizes alone."""
+    outliers = sum(note.code == "stands-out" for note in result.notes)
+    # False sorts before True
+    notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
+    return listed("notes", notes, first=_MOST_NOTES if has_room else outliers)
 
 
 def _stated_blocks(main: DiagnosisFinding | None, result: Diagnosis) -> Iterator[Block]:
@@ -303,8 +313,13 @@ def _look_text(cause: Cause) -> str:
 
 def _indistinguishable_causes(finding: DiagnosisFinding) -> list[Cause]:
     """The best cause, and those that all experiments foretell the same times for; empty without
-    experiments. An experiment foretells a time for every cause of its finding."""
-    # seconds by cause, in the order of the experiments; a single cause has the healthy machine beside it
+    experiments.
+
+    A cause that no price is needed to see, such as a collapse of the rate, has no times; it counts as one of them,
+    and where it is the best so do all others.
+    """
+    # Seconds by cause, in the order of the experiments. A single cause has the machine as it should be beside it,
+    # which is none of the finding's causes.
     times: dict[str, list[float]] = {cause.name: [] for cause in finding.causes}
     for experiment in finding.experiments:
         for outcome in experiment.foretold:
