@@ -39,7 +39,7 @@ def nine_in_ten(interval: Interval | None, seconds: float) -> str:
 
 
 def within_words(low: float, high: float) -> str:
-    """``-34% to +51%``, or ``within a factor of 4 either way``.
+    """``-34% to +51%``; beyond :data:`WIDE` ``within a factor of 4 either way`` or ``0.5 to 4 times that``.
 
     Args:
         low, high: the ends over the price, less 1: -0.34 and 0.51.

@@ -87,7 +87,7 @@ def _state(health: SeriesHealth) -> str:
     return "as expected" if health.judgeable else "not judged"
 
 
-# what people see for some of these words
+# what people see in place of some of the words of CSV
 _STATES = {"off": "slow", "as expected": "passes"}
 
 

@@ -57,7 +57,8 @@ def _table(result: Score) -> Table:
 
 
 def _table_for_people(result: Score) -> Table:
-    """The table without columns that are empty, or the same in all rows."""
+    """The table without columns that are empty. Of a single predictor its name, in all rows the same, goes too, and
+    colltool is not compared with itself."""
     table = _table(result).without_empty("covered", "own_median", "nearer")
     if len(result.predictors) > 1:
         return table
@@ -68,7 +69,8 @@ def _table_for_people(result: Score) -> Table:
 
 
 def _answer(result: Score) -> str:
-    """Say the median error of each predictor over all rows; before it, whose times have a wrong unit."""
+    """Say the median error of each predictor over all rows; before it, whose times have a wrong unit. A single
+    predictor is told in more detail."""
     sentences = [_unit_text(predictor) for predictor in result.predictors if predictor.unit]
     # one row for each predictor, and there is at least one
     overall = [row for row in result.rows if row.by == "all"]
