@@ -1,10 +1,10 @@
 """Intervals of prices in words and JSON: where nine of ten measurements lie, from ``low_s`` to ``high_s``. In words
-they are relative to a price, whose seconds the functions take."""
+they are relative to a price, as ``Interval.around`` gives them: -0.34 is 34% less."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.formatting import format_count, whole_percent
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
 
 
 WIDE = 3.0
-"""Intervals with an upper end of this many times the price and more are written as a factor."""
+"""An interval whose upper end is above this many times the price is written as a factor."""
 
 
-def interval_and_reason(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
-    """The interval of a row with its reason: ``-34% to +51%: no measurement beyond 192 ranks``; empty for a row
-    without one. An interval alone needs the ``seconds`` that it is relative to.
-    """
-    interval = row if isinstance(row, Interval) else row.interval
-    if interval is None:
+def interval_and_reason(row: AlgorithmEstimate) -> str:
+    """The interval of a row around its total, with its reason; empty for a row without one."""
+    if row.interval is None:
         return ""
-    if not isinstance(row, Interval):
-        seconds = float(row.total_s)
-    assert seconds is not None
-    return f"{within_words(*interval.around(seconds))}: {interval.reason}"
+    return reasoned_interval(row.interval, float(row.total_s))
+
+
+def reasoned_interval(interval: Interval, seconds: float) -> str:
+    """``-34% to +51%: no measurement beyond 192 ranks``, around a price of ``seconds``."""
+    return f"{nine_in_ten(interval, seconds)}: {interval.reason}"
 
 
 def nine_in_ten(interval: Interval | None, seconds: float) -> str:
@@ -40,21 +39,23 @@ def nine_in_ten(interval: Interval | None, seconds: float) -> str:
 
 
 def within_words(low: float, high: float) -> str:
-    """``-34% to +51%``, or ``within a factor of 4 either way``.
+    """``-34% to +51%``; beyond :data:`WIDE` ``within a factor of 4 either way`` or ``0.5 to 4 times that``.
 
     Args:
         low, high: the ends over the price, less 1: -0.34 and 0.51.
     """
-    if 1 + high <= WIDE:
+    low_factor = 1 + low
+    high_factor = 1 + high
+    if high_factor <= WIDE:
         return f"{_signed_percent(low)} to {_signed_percent(high)}"
-    factor = f"{1 + high:.0f}"
+    factor = f"{high_factor:.0f}"
     # below ten times with two digits
-    if high < 9:
-        factor = format_count(1 + high, 2)
-    # the ends are inverse to each other but for rounding
-    if abs((1 + low) * (1 + high) - 1) < 0.02:
+    if high_factor < 10:
+        factor = format_count(high_factor, 2)
+    # a quarter to four times: the ends are inverse to each other, give or take 2%
+    if abs(low_factor * high_factor - 1) < 0.02:
         return f"within a factor of {factor} either way"
-    return f"{format_count(1 + low, 2)} to {factor} times that"
+    return f"{format_count(low_factor, 2)} to {factor} times that"
 
 
 def _signed_percent(share: float) -> str:
@@ -63,8 +64,13 @@ def _signed_percent(share: float) -> str:
 
 
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
-    """The narrowest and the widest of several intervals, each with its seconds. Empty for none."""
-    # the wider side of each, by its words: what reads alike is one
+    """The narrowest and the widest of several intervals, by their wider side. Empty for none.
+
+    Args:
+        intervals: each with the seconds of its price.
+    """
+    # The wider side by the words of the interval. Intervals that read alike are one; their sides differ by no
+    # more than rounding, so that it does not matter whose is kept.
     sides = {}
     for interval, seconds in intervals:
         sides[nine_in_ten(interval, seconds)] = interval.larger_side(seconds)
@@ -77,7 +83,8 @@ def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
 
 
 def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:
-    """Whether a faster row lies within the interval of ``row``, so that either may win."""
+    """Whether a faster row lies within the interval of ``row``, so that either may win; False without an
+    interval."""
     return row.interval is not None and float(faster.total_s) >= row.interval.low_s
 
 
@@ -102,6 +109,9 @@ class IntervalDocument(Document, of=Interval):
     nearest: str | None
 
 
-def no_cell_interval(cell: Cell) -> Any:
-    """Why a cell of a grid has no interval, for its document; left out where it has one."""
-    return LEFT_OUT if cell.interval is not None else cell.reason or NO_INTERVAL
+def no_cell_interval(cell: Cell) -> object:
+    """Why a cell of a grid has no interval: its reason, or :data:`NO_INTERVAL` where it states none.
+    :data:`LEFT_OUT`, which a document does not write, for a cell with an interval."""
+    if cell.interval is not None:
+        return LEFT_OUT
+    return cell.reason or NO_INTERVAL

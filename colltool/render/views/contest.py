@@ -2,7 +2,8 @@
 
 Read from :data:`VIEWS`: :func:`contest_verdict` is the headline, :func:`_blocks` the screen. A side is a fabric
 with its times over all samples; ``beats`` compares each but the first with the first, sample by sample: ``faster``,
-``same`` and ``slower`` are shares of the samples, ratios are its time over the first's.
+``same`` and ``slower`` are shares of the samples, ratios are its time over the first's. The two are not ``compared``,
+and all of these are None, for one cause only: a launch overhead that one of them states, where it matters.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ class _SideLine(NamedTuple):
     beats: Beats | None
 
 
-def _lines(result: Contest) -> list[_SideLine]:
-    """The fabrics in their order, which is that of the comparisons behind the first."""
+def _side_lines(result: Contest) -> list[_SideLine]:
+    """The fabrics in their order. ``beats`` has one comparison for each but the first, in the same order."""
     beats: Sequence[Beats | None] = (None, *result.beats)
     return list(map(_SideLine, result.sides, beats))
 
 
+# Key and title, then how a value is shown; ``path`` is where it stands, and it is empty where ``beats`` is None.
+# On a narrow screen the columns with the highest ``drop`` go first, those without one never.
 _CONTEST: Columns[_SideLine] = (
     label("name", "fabric", path="side.name"),
     label("algorithm", "fastest, nominal", drop=4, path="side.algorithm"),
@@ -52,7 +55,8 @@ _CONTEST: Columns[_SideLine] = (
 
 
 def _table(result: Contest) -> Table:
-    return Table(_CONTEST, tuple(_lines(result)))
+    """A row for each fabric, the first without a comparison."""
+    return Table(_CONTEST, tuple(_side_lines(result)))
 
 
 def _blocks(result: Contest) -> list[Block]:
@@ -98,7 +102,7 @@ def contest_verdict(result: Contest) -> tuple[str, ...]:
 def _against_first(first: str, beats: Beats) -> str:
     """``b is faster than a in 95% of the samples. Its time is 0.8x that of a (0.7x to 0.9x, 90%
     interval)``."""
-    # all None where the two are not compared
+    # where the two are not ``compared`` all are None, and so are the shares
     ratios = (beats.ratio_p5, beats.ratio_p50, beats.ratio_p95)
     factors = [format_factor(ratio) for ratio in ratios if ratio is not None]
     if beats.faster is None or len(factors) < len(ratios):
@@ -120,7 +124,7 @@ def _summary(result: Contest) -> str:
 
 
 class SideTimesDocument(Document, at="side"):
-    """The times of a fabric over all samples."""
+    """The times of a fabric over all samples: attributes of the ``side`` of a line."""
 
     name: str
     fabric: str
@@ -133,7 +137,8 @@ class SideTimesDocument(Document, at="side"):
 
 
 class BeatsDocument(Document, at="beats"):
-    """How a fabric compares with the first, which itself has null."""
+    """How a fabric compares with the first: attributes of a line's ``beats``; null for the first itself, which has
+    none."""
 
     faster: float | None
     same: float | None
@@ -144,16 +149,16 @@ class BeatsDocument(Document, at="beats"):
 
 
 class SideDocument(SideTimesDocument, BeatsDocument):
-    """A fabric, and how it compares with the first."""
+    """A line of the table: the keys of its side, then those of its comparison."""
 
-    # the first is compared with nothing
+    # the first has no ``beats``; it shares nothing, and nothing keeps it from being compared
     shared: list[str] = derived(lambda line: line.beats.shared if line.beats else ())
     compared: bool = derived(lambda line: line.beats is None or line.beats.compared)
     ranges: list[RangeDocument] = derived("side.numbers")
 
 
 def _side_documents(result: Contest) -> tuple[dict[str, Any], ...]:
-    return tuple(map(SideDocument.of, _lines(result)))
+    return tuple(map(SideDocument.of, _side_lines(result)))
 
 
 class ContestDocument(Document):

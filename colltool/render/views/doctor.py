@@ -6,7 +6,10 @@ state outright :func:`_stated_blocks`; fleets of hosts and NCCL's channels have 
 
 A finding has the ``causes`` that prices support, the best first, and ``experiments`` that would tell them
 apart, in the order to run them; an experiment's ``foretold`` are the times under each cause. The shares of
-a finding (``low`` to ``high``) are None where a log states it in words.
+a finding (``low`` to ``high``) are None where a log states it in words; the ``low`` of a series is a flag: it misses
+one of its pass marks.
+
+The default screen has a block's ``first`` rows or lines; 0, and what :func:`later` marks, are for ``--all`` alone.
 """
 
 from __future__ import annotations
@@ -84,7 +87,7 @@ def _state(health: SeriesHealth) -> str:
     return "as expected" if health.judgeable else "not judged"
 
 
-# what people see for some of these words
+# what people see in place of some of the words of CSV
 _STATES = {"off": "slow", "as expected": "passes"}
 
 
@@ -132,6 +135,7 @@ _CAUSES: Columns[Cause] = (
 
 def _table(result: Diagnosis) -> Table:
     """The series beside what they should reach; columns that none has a value for are hidden."""
+    # the names of causes by series: keys without values, as a name counts once and their order stays
     causes_by_title: dict[str, dict[str, None]] = {}
     for finding in result.findings:
         for title in finding.series:
@@ -157,7 +161,8 @@ def _table(result: Diagnosis) -> Table:
 
 
 def _blocks(result: Diagnosis) -> Iterator[Block]:
-    """The answer, the main finding and its causes first; further findings after them."""
+    """The screen: the answer, hosts of a fleet, and the main finding with what to run next, or the series where
+    nothing is off; then what the judgement rests on: channels, lines of logs, the machine, notes, rows not judged."""
     main = main_finding(result)
     series = [_table(result)] if result.series else []
     yield Headline(diagnosed(result))
@@ -169,26 +174,36 @@ def _blocks(result: Diagnosis) -> Iterator[Block]:
         yield from series
     else:
         yield from _finding_blocks(main, series, result)
-        # the others are for --all, and so is what would measure further tiers
-        for finding in result.findings:
-            if finding is not main:
-                yield from map(later, [*_cause_blocks(finding), *_detail_blocks(finding, result)])
-                yield from map(later, _next_experiments(finding, result))
-        for experiment in result.measure:
-            yield from map(later, _experiment_blocks("to measure these tiers", experiment))
+        yield from map(later, _further_blocks(main, result))
     # an answer without causes is short, and leaves room for the machine and the first notes
     has_room = main is None or not main.causes
     if result.topology is not None:
         yield from topology_blocks(result.topology)
     yield from _stated_blocks(main, result)
     yield from listed("the machine", result.assumed.said, first=None if has_room else 0)
-    # a size that stands out is shown beside any answer
-    outliers = sum(note.code == "stands-out" for note in result.notes)
-    notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
-    yield from listed("notes", notes, first=_MOST_NOTES if has_room else outliers)
+    yield from _note_blocks(result, has_room=has_room)
     yield from listed(_BOUNDS_TITLE, map(_bound_text, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
     yield from listed(title, _left_out_lines(result), first=0)
+
+
+def _further_blocks(main: DiagnosisFinding, result: Diagnosis) -> Iterator[Block]:
+    """The findings beside the main one, then what would measure further tiers: all for ``--all``."""
+    for finding in result.findings:
+        if finding is not main:
+            yield from _cause_blocks(finding)
+            yield from _detail_blocks(finding, result)
+            yield from _next_experiment_blocks(finding, result)
+    for experiment in result.measure:
+        yield from _experiment_blocks("to measure these tiers", experiment)
+
+
+def _note_blocks(result: Diagnosis, *, has_room: bool) -> list[Block]:
+    """The notes, sizes that stand out first. Without ``--all`` a few where there is room, else those sizes alone."""
+    outliers = sum(note.code == "stands-out" for note in result.notes)
+    # False sorts before True
+    notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
+    return listed("notes", notes, first=_MOST_NOTES if has_room else outliers)
 
 
 def _stated_blocks(main: DiagnosisFinding | None, result: Diagnosis) -> Iterator[Block]:
@@ -226,19 +241,25 @@ def _left_out_lines(result: Diagnosis) -> Iterator[str]:
 def _finding_blocks(
     main: DiagnosisFinding, series: Sequence[Block], result: Diagnosis
 ) -> Iterator[Block]:
-    """The main finding: the next command to run, then the causes, or the series without any."""
-    experiments = _next_experiments(main, result)
-    # of the first experiment its command alone: what it would give is for --all
-    yield from experiments[:1]
-    # what the log states is listed further below
+    """The main finding: the next command to run, then the causes, or the ``series`` without any.
+
+    Args:
+        series: the table of all series as a list of one; empty without series.
+    """
+    next_blocks = _next_experiment_blocks(main, result)
+    # the command of the first experiment alone: what it would give, and further ones, are for --all
+    yield from next_blocks[:1]
+    # a log states this finding: its lines are listed further below, by _stated_blocks
     if main.low is None:
         yield from series
         return
-    yield from _cause_blocks(main) or series
+    evidence = _cause_blocks(main) or series
+    yield from evidence
     causes = _indistinguishable_causes(main)
     if len(causes) > 1:
         yield from listed("no run tells these apart; look at", map(_look_text, causes), first=0)
-    yield from map(later, experiments[1:])
+    yield from map(later, next_blocks[1:])
+    # without causes the series stand above in their place
     if main.causes:
         yield from map(later, series)
     yield from map(later, _detail_blocks(main, result))
@@ -265,9 +286,10 @@ def _detail_blocks(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     ]
 
 
-def _next_experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
+def _next_experiment_blocks(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     """What to run next, and what each cause would make of it: two blocks for each experiment."""
     names = [cause.name for cause in _indistinguishable_causes(finding)]
+    # there is a single cause, or no experiment tells any of them from the best
     if len(finding.causes) in (1, len(names)):
         purpose = "to be sure"
     elif len(names) > 1:
@@ -291,7 +313,13 @@ def _look_text(cause: Cause) -> str:
 
 def _indistinguishable_causes(finding: DiagnosisFinding) -> list[Cause]:
     """The best cause, and those that all experiments foretell the same times for; empty without
-    experiments."""
+    experiments.
+
+    A cause that no price is needed to see, such as a collapse of the rate, has no times; it counts as one of them,
+    and where it is the best so do all others.
+    """
+    # Seconds by cause, in the order of the experiments. A single cause has the machine as it should be beside it,
+    # which is none of the finding's causes.
     times: dict[str, list[float]] = {cause.name: [] for cause in finding.causes}
     for experiment in finding.experiments:
         for outcome in experiment.foretold:
@@ -329,6 +357,9 @@ def _bound_text(bound: UpperBound) -> str:
 
 
 # --- the document
+#
+# A key is the attribute of that name, but ``derived`` is another attribute or computed, ``optional`` is left out
+# where it is empty, ``or_null`` is null where it is an empty text, ``whole`` is an integer for whole bytes.
 
 
 class HardwareDocument(Document, of=AssumedFabric):
@@ -348,7 +379,7 @@ class ExperimentDocument(Document, extends=Experiment):
 
 
 class ReachedDocument(Document):
-    """The least and the largest share of the expected rate."""
+    """The least and the largest share of the expected rate; null where a log states the finding."""
 
     low: float | None
     high: float | None
@@ -407,8 +438,8 @@ class DoctorDocument(Document):
 
 
 def _chart(result: Diagnosis) -> BusbwChart | None:
-    """The chart of the series that is furthest off, among those that are too slow if there are any; None
-    without series."""
+    """The chart of the series with the largest mean error of its model (``mape``), among those that are too slow
+    if there are any; None without series."""
     series = [health for health in result.series if health.low] or result.series
     if not series:
         return None

@@ -48,7 +48,7 @@ from colltool.render.blocks import (
 from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, context, fabric_of, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.intervals import IntervalDocument, interval_and_reason, nine_in_ten
+from colltool.render.intervals import IntervalDocument, nine_in_ten, reasoned_interval
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument
 
 _NOISE = 0.02  # a kernel that is faster by less than this share is not called faster
@@ -73,7 +73,7 @@ def _answer(price: KernelPrice) -> str:
     faster, if one was measured on this machine."""
     best = price.best
     kernel = best.kernel if best.kernel == best.library else f"{best.library} {best.kernel}"
-    error = f" ({interval_and_reason(best.interval, best.total_s)})" if best.interval else ""
+    error = f" ({reasoned_interval(best.interval, best.total_s)})" if best.interval else ""
     sentences = [
         *warnings_first(price.notes),
         f"{kernel}: {format_time(best.total_s)}{error}, {_rate_text(price)}.",

@@ -2,7 +2,7 @@
 
 ``price`` asks for these only where there are several sizes. A price's ``best`` is what the library
 picks at its size where that is known (``shows_pick``), else the fastest; ``leading`` are the rows that may be called
-the fastest.
+the fastest. Each function takes the whole list of prices, which has one at least.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def sizes_answer(result: PriceList) -> str:
         from colltool.render.views.crossover import ranges_answer
 
         winners = ranges_answer(result.crossover)
-    question = sentence(estimates.heading(prices[0], ""))
+    # the prices differ in their size alone, which the heading leaves out
+    question = sentence(estimates.heading(prices[0], sizes=""))
     answer = f"{winners} {question}."
     intervals = []
     for price in prices:
@@ -54,27 +55,31 @@ def _winners_text(prices: Sequence[Price]) -> str:
     for price in sorted(prices, key=lambda price: float(price.bytes)):
         size = title_size(float(price.bytes))
         winners.append((price.best.name, size))
-    verb = "Fastest:"
+    opening = "Fastest:"
     if all(price.shows_pick for price in prices):
-        verb = f"{estimates.library_label(prices[0])} runs"
+        opening = f"{estimates.library_label(prices[0])} runs"
     texts = names_at_sizes(winners)
     if len(texts) == 1:
-        return f"{verb} {prices[0].best.name} at every size."
+        return f"{opening} {prices[0].best.name} at every size."
     *others, largest = texts
-    return f"{verb} {', '.join(others)} and {largest}."
+    return f"{opening} {', '.join(others)} and {largest}."
 
 
 # --- the table
 
 
 class _SizeWinner(NamedTuple):
-    """The best row at a size, and the fastest of the others that may lead, where there is one."""
+    """The best row at a size, and the fastest of the others that may lead; None where there is none.
+
+    Where the best is the library's pick, the second may be faster.
+    """
 
     price: Price
     row: AlgorithmEstimate
     second: AlgorithmEstimate | None
 
 
+# for CSV and ``to_columns()``: colltool's own names; on the screen _FOR_PEOPLE replaces some
 _COLUMNS: Columns[_SizeWinner] = (
     label("fastest", path="row.title"),
     number("total_s", "total", format_time, path="row.total_s"),
@@ -88,10 +93,11 @@ _COLUMNS: Columns[_SizeWinner] = (
 
 
 def _bound_words(bound: str) -> str:
+    """What bounds a row, in words for the screen where the key of CSV says too little."""
     return {"software": "library overhead", "overhead": "launch"}.get(bound, bound)
 
 
-# what people see in place of the columns of CSV with these keys: the library's names
+# the columns of the screen with these keys: the library's names and words in place of colltool's
 _FOR_PEOPLE: dict[str, Column[_SizeWinner]] = {
     "fastest": label("fastest", "algorithm", fold=22, path="row.name"),
     "bound": label("bound", "bound by", _bound_words, drop=4, path="row.bound"),
@@ -103,14 +109,15 @@ def winners_table(
     result: PriceList,
     columns: Columns[_SizeWinner] = _COLUMNS,
 ) -> Table:
-    """A row for each size: the winner, and the fastest other row with its time. Protocols only where the library
-    has some."""
+    """A row for each size: the winner, and the fastest of the others that may lead, with its time. Protocols only
+    where the winners have some."""
     winners = []
     for price in result.prices:
         rivals = [estimate for estimate in price.leading if estimate is not price.best]
         second = min(rivals, key=estimates.seconds, default=None)
         winners.append(_SizeWinner(price, price.best, second))
     context_columns = estimates.price_context(result.prices[0])
+    # of what was priced only the size is shown, as it alone differs
     table = Table((*context_columns, *columns), tuple(winners)).with_shown("bytes")
     if any(winner.row.protocol for winner in winners):
         return table
@@ -127,17 +134,19 @@ def winners_for_people(result: PriceList) -> Table:
 
 
 def busbw_chart(result: PriceList) -> BusbwChart:
-    """Bus bandwidth over size of every row that may lead, the winners' curves first."""
+    """Bus bandwidth over size of every row that may lead, the winners' curves first. At a size where none may,
+    all rows are drawn."""
     prices = result.prices
     first = prices[0]
     where = on_fabric(first.fabric, first.overrides)
     title = f"{first.primitive.label} on {where}, {first.group.label}"
     if result.winners_only:
-        # rows hold the winner and the runner-up of a size: one curve that goes all the way
-        best = []
+        # A price has the two fastest rows of its size alone, so that no algorithm has a curve over all sizes:
+        # one curve follows what is selected at each.
+        selected = []
         for price in prices:
-            best.append(("selected", float(price.bytes), float(price.best.busbw_Bps)))
-        return BusbwChart(title, curves(best))
+            selected.append(("selected", float(price.bytes), float(price.best.busbw_Bps)))
+        return BusbwChart(title, curves(selected))
     winners = {price.best.name for price in prices}
     points = []
     for price in prices:

@@ -3,6 +3,10 @@
 :func:`_blocks` is the screen. A row is a group of measurements, such as all of a machine; ``by`` says
 what groups them, and is ``all`` in the one row of each predictor that has them all. Errors are shares; ``own_median``
 is colltool's on those of the rows that its numbers do not come from, None where there are none.
+
+What was not scored is counted by predictor: ``missing`` are published rows without a prediction (of colltool, which is
+not scored on what it was fitted to, the rows that its numbers come from), ``unknown`` are lines of a file of
+predictions by the machine that they name and no row has, ``unasked`` its other lines that answer no row.
 """
 
 from __future__ import annotations
@@ -27,11 +31,15 @@ SCORE_COLUMNS: Columns[ScoreRow] = (
     number("own_median", "colltool", percent),
     number("nearer", "nearer", whole_percent),
 )
+# the titles of columns
 _LEGEND = (
-    "error: median of |predicted/measured - 1|; p90: what nine of ten rows do not exceed; bias:"
-    " median of predicted/measured - 1, negative where too fast; inside: measurements between low"
-    " and high; colltool: its error on the same rows, as far as its numbers were not fitted to them;"
-    " nearer: share of these on which the predictor is nearer than colltool, half and twice the time being equally far"
+    "error: median of |predicted/measured - 1|;"
+    " p90: what nine of ten rows do not exceed;"
+    " bias: median of predicted/measured - 1, negative where too fast;"
+    " inside: measurements between low and high;"
+    " colltool: its error on the same rows, as far as its numbers were not fitted to them;"
+    " nearer: share of these on which the predictor is nearer than colltool,"
+    " half and twice the time being equally far"
 )
 # without --all
 _FIRST_ROWS = 12
@@ -41,6 +49,7 @@ _MOST_LOST = 20  # predictions that --all lists
 
 
 def _table(result: Score) -> Table:
+    """A row for each predictor and group of measurements; more rows are shown by default of a single predictor."""
     several = len(result.predictors) > 1
     return Table(
         SCORE_COLUMNS, result.rows, first=_FIRST_ROWS_OF_SEVERAL if several else _FIRST_ROWS
@@ -48,7 +57,8 @@ def _table(result: Score) -> Table:
 
 
 def _table_for_people(result: Score) -> Table:
-    """The table without columns that are empty, or the same in all rows."""
+    """The table without columns that are empty. Of a single predictor its name, in all rows the same, goes too, and
+    colltool is not compared with itself."""
     table = _table(result).without_empty("covered", "own_median", "nearer")
     if len(result.predictors) > 1:
         return table
@@ -59,8 +69,10 @@ def _table_for_people(result: Score) -> Table:
 
 
 def _answer(result: Score) -> str:
-    """Say the median error of each predictor over all rows; before it, whose times have a wrong unit."""
+    """Say the median error of each predictor over all rows; before it, whose times have a wrong unit. A single
+    predictor is told in more detail."""
     sentences = [_unit_text(predictor) for predictor in result.predictors if predictor.unit]
+    # one row for each predictor, and there is at least one
     overall = [row for row in result.rows if row.by == "all"]
     published = f"{result.published:,} published rows"
     if len(overall) > 1:
@@ -93,7 +105,7 @@ def _unit_text(predictor: ScoredPredictor) -> str:
 
 
 def _notes(result: Score) -> list[str]:
-    """Rows without a prediction, and predictions without a row."""
+    """What was not scored: rows without a prediction, and lines of predictions without a row."""
     notes = []
     machines = sorted({source.machine for source in published_sources().values()})
     for predictor in result.predictors:
@@ -137,13 +149,14 @@ def _blocks(result: Score) -> list[Block]:
 
 
 class PredictorDocument(Document, extends=ScoredPredictor):
-    """What a predictor answered."""
+    """What a predictor answered; ``unknown`` are counts of lines by machine."""
 
     unknown: dict[str, int] = derived(lambda scored: dict(scored.unknown))
 
 
 class ScoreDocument(Document):
-    """``colltool.score/1``."""
+    """Predictors, their errors by group of rows, and the rows on which one is nearer than colltool. Of the
+    ``published`` rows, ``seen`` are those that colltool's numbers were fitted to."""
 
     published: int
     sources: int

@@ -16,7 +16,7 @@ from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import format_bytes, format_time, whole_percent
 from colltool.estimate.interval import Interval
 from colltool.render.dispatch import fabric_of
-from colltool.render.intervals import interval_and_reason
+from colltool.render.intervals import reasoned_interval
 from colltool.render.views.kernels import warnings_first
 from colltool.serving.results import Served, ServedChange, ServedPhase
 
@@ -220,7 +220,7 @@ def time_text(seconds: float, interval: Interval | None) -> str:
     time = format_time(seconds)
     if interval is None:
         return time
-    return f"{time} ({interval_and_reason(interval, seconds)})"
+    return f"{time} ({reasoned_interval(interval, seconds)})"
 
 
 def tokens_text(tokens_per_s: float) -> str:

@@ -14,7 +14,7 @@ from colltool.base.formatting import counted, format_bytes, format_time
 from colltool.render.blocks import Block, Columns, Headline, Table, label, number
 from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived
-from colltool.render.intervals import interval_and_reason
+from colltool.render.intervals import reasoned_interval
 from colltool.render.views.serve import ServeDocument
 from colltool.render.views.serve_answer import deployment_in_words, tokens_text
 from colltool.serving.results import Served, ServeList
@@ -106,7 +106,7 @@ def _time_in_words(served: Served) -> str:
     if decode.network_s:
         network = f"{format_time(decode.network_s)} of network"
         if decode.network_interval:
-            network += f" ({interval_and_reason(decode.network_interval, decode.network_s)})"
+            network += f" ({reasoned_interval(decode.network_interval, decode.network_s)})"
         parts = f"{network} and {parts}"
     rate = tokens_text(served.deployment.batch / decode.estimate_s)
     token = format_time(decode.estimate_s)

@@ -1,8 +1,11 @@
 """The axes and the question of a sweep in words: for its tables, its answer, and titles of plots and
 pages.
 
-An axis is ``fabric``, ``ranks``, ``bytes`` (those of ``GRID_AXES``, which every sweep has), or a key of a fabric or
-of the model that is varied. ``result.varied`` are the axes with several values.
+An axis is ``fabric``, ``ranks``, ``bytes`` (those of ``GRID_AXES``, which every sweep has), or what else is varied: a
+key of a fabric or of the model, such as ``ib.bandwidth``, or ``ideal``, with the values True and False.
+``result.varied`` are the axes with several values.
+
+:func:`question` is the collective, the fabric and the settings; :func:`sweep_title` adds library and contention.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from colltool.render.estimates import library_in_title
 
 
 def value_text(key: str, value: Any) -> str:
-    """A value of an axis, by the axis's key, as people read it: ``16MB``, ``64``, ``true``."""
+    """A value of an axis alone, as in a table's heading: ``16MB``, ``64``, ``true``. See :func:`value_in_words`."""
     if key == "bytes":
         return title_size(float(value))
     text = str(value)
@@ -33,12 +36,13 @@ def axis_title(key: str) -> str:
 
 
 def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
-    """The values of an axis that the sweep has, in its order."""
+    """The values of an axis in the sweep's order. The sweep has to have the axis: else StopIteration."""
     return next(axis.values for axis in result.axes if axis.key == key)
 
 
 def value_in_words(key: str, value: Any) -> str:
-    """A value of an axis in a sentence: ``64 ranks``, ``16MB``, ``ib.bandwidth 25GB/s``."""
+    """A value of an axis where the axis is not named beside it: ``64 ranks``, ``16MB``,
+    ``ib.bandwidth 25GB/s``."""
     text = value_text(key, value)
     if key == "ranks":
         return f"{text} ranks"
@@ -61,7 +65,7 @@ def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
 
 
 def sweep_title(result: Sweep) -> str:
-    """The question as a title, without the axes that vary."""
+    """The question, the library and whether there is contention, as a title: without the axes that vary."""
     parts = [question(result)]
     if result.library:
         leads = any(cell.selectable for cell in result.priced)
@@ -72,7 +76,9 @@ def sweep_title(result: Sweep) -> str:
 
 
 def question(result: Sweep) -> str:
-    """What is asked, without the axes that vary: ``all-reduce on nvl72, 64 ranks, alpha=1us``."""
+    """What is priced, where, and with what: ``all-reduce on nvl72, 64 ranks, alpha=1us``. Axes that vary are left
+    out."""
+    # the values of the others by key
     single = {}
     for axis in result.axes:
         if len(axis.values) == 1:
@@ -94,8 +100,11 @@ def question(result: Sweep) -> str:
 
 
 def _typed_overrides(result: Sweep) -> Overrides:
-    """The overrides that the user typed. Those that let a fabric hold the ranks, such as
-    ``ib.size=16``, are among all overrides too, as the same text: the answer says them."""
+    """The overrides that the user typed, for titles.
+
+    All overrides also have those that a fabric was fitted with to hold the ranks, such as ``ib.size=16``, which the
+    answer names. They are told by their text alone: one that the user typed just so is left out too.
+    """
     overrides = result.overrides
     fitting: set[str] = set()
     for _, change in result.fitted:

@@ -1,7 +1,8 @@
 """Charts of measured series beside the model: those of ``calibrate``, ``validate`` and ``doctor``.
 
 :mod:`.curves` makes the panels, a series or a collective each, and :mod:`.size_panels` draws them. ``paged`` charts
-are for a page of HTML, which has room for fewer panels. Each chart raises a ColltoolError without series.
+are for a page of HTML, which has room for fewer panels. ``quantity`` is the y axis: ``time`` or ``busbw``, over message
+size. Each chart raises a ColltoolError without series.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from colltool.render.views.doctor_answer import diagnosed
 
 _MAX_PANELS_PAGED = 4  # on a page, where they stand in one column
 _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
-"""Columns of panels in a file by the number of panels, so that the last row is as full as can be."""
+"""Columns of panels in a file by the number of panels, so that the last row is as full as can be: four panels are
+two rows of two."""
 _MOST_COLUMNS = 4  # for more panels than those
 
 
@@ -46,7 +48,8 @@ def validation_chart(result: Validation, paged: bool, quantity: Quantity) -> Cha
 
 
 def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
-    """The matrix of a fleet's pairs; without pairs the busbw of each series."""
+    """The matrix of a fleet's pairs; without pairs the busbw of each series. It is never the time: what is judged
+    is busbw."""
     if result.fleet and result.fleet.pairs:
         return fleet_chart(result.fleet)
     fabric = on_fabric(result.assumed.fabric, result.assumed.overrides)
@@ -68,11 +71,16 @@ def _reached_text(health: SeriesHealth) -> str:
 
 
 def _max_panels(paged: bool) -> int:
+    """How many panels a chart has at most, unless there are more collectives."""
     return _MAX_PANELS_PAGED if paged else MAX_PANELS
 
 
 def _chart(panels: Sequence[SizePanel], title: str, paged: bool, quantity: Quantity) -> Chart:
-    """Make the chart of the panels, of which the text in its place has the titles; ColltoolError for none."""
+    """Put the panels in a chart; ``alt``, the text in place of the picture, has the title of each.
+
+    Raises:
+        ColltoolError: there are no panels.
+    """
     if not panels:
         raise ColltoolError(
             "there is no series to plot", argument="plot", fix="give logs with at least one row"
