@@ -74,8 +74,9 @@ class Weights(NamedTuple):
 class MixerKind(NamedTuple):
     """An entry of ``data/operations.toml``: sums of products of an operation's sizes.
 
-    Such as ``heads*head_dim`` for ``q``. Matrices stand in the order in which tokens pass them: in ``split``
-    queries, keys and values first, and the output last.
+    Such as ``heads*head_dim`` for ``q``. The order of matrices counts: attention without ``replicated`` ones has
+    queries, keys and values first in ``split``; of recurrences, and of attention with ``replicated`` ones, the last
+    of ``split`` counts as the output.
     """
 
     what: str  # its name for people, such as "latent attention"
@@ -86,9 +87,7 @@ class MixerKind(NamedTuple):
 
     # parameters
     split: tuple[Weights, ...] = ()  # matrices that tensor parallelism divides
-    replicated: tuple[
-        Weights, ...
-    ] = ()  # matrices that every rank has; attention's bottlenecks first
+    replicated: tuple[Weights, ...] = ()  # matrices that every rank has; bottlenecks first
     small: Terms = ()  # parameters that are no matrices, such as those of norms
     looked_up: Terms = ()  # parameters of an embedding, of which a token reads a row
 

@@ -206,7 +206,7 @@ def _routed_experts(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
 
 def _token_mixing(mixer: Mixer, cut: LayerCut) -> Operation:
     """Return the operation that mixes tokens: attention, or what stands in its place. Its GEMMs are in the
-    order of ``data/operations.toml``: those of replicated matrices, those of split ones, the output last."""
+    order of ``data/operations.toml``: those of replicated matrices, then those of split ones."""
     rank = mixer.on(cut.tp)
     matrices = mixer.description
     gemms = [_gemm_of(matrix, cut.tokens, rank.undivided) for matrix in matrices.replicated]
@@ -243,7 +243,7 @@ def _attention(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm,
     up_gemms: tuple[Gemm, ...] = ()
     up_stored_bytes = 0.0
     if matrices.replicated:
-        # between the replicated ones, which lead into the bottlenecks, and the output's
+        # between the replicated ones, which lead into the bottlenecks, and the last, which makes the output
         up_gemms = gemms[len(matrices.replicated) : -1]
         up_stored_bytes = tokens * cut.activation_bytes * (heads.q + heads.k + heads.v)
     else:
@@ -280,7 +280,9 @@ def _recurrence(
     key each: ``scores`` / ``keys`` is the same number of heads' queries as attention has.
     """
     work_flops = cut.tokens * rank.value(rank.kind.work)
-    made_elements = sum(gemm.n for gemm in gemms[:-1])  # without the output
+    made_elements = sum(
+        gemm.n for gemm in gemms[:-1]
+    )  # the last counts as the output, which is not kept
     return Operation(
         "attention",
         gemms,

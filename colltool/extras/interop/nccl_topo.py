@@ -341,7 +341,7 @@ def _notes(node: NodeParts, fabric: Fabric) -> Iterator[str]:
 
 
 def _add_host(root: Element, node: NodeParts, host: int) -> None:
-    """Add the CPUs of a host, one of each NUMA domain, and all below them."""
+    """Add the CPUs of a host, one for each NUMA domain, and all below them."""
     first_rank = host * node.per_host
     gpus_of_host = min(node.per_host, node.gpus - first_rank)
     per_cpu = node.usual.per_cpu or ceil(node.per_host / 2)
@@ -350,7 +350,7 @@ def _add_host(root: Element, node: NodeParts, host: int) -> None:
         if node.hosts > 1:
             # tells the hosts of one file apart
             cpu.attributes["host_hash"] = hex(host + 1)
-        gpus = range(gpus_of_host)[numaid * per_cpu :][:per_cpu]
+        gpus = range(gpus_of_host)[numaid * per_cpu : (numaid + 1) * per_cpu]
         # without switches all GPUs of a CPU are in its own slots
         per_switch = node.usual.per_switch or per_cpu
         for first_gpu in gpus[::per_switch]:
