@@ -5,9 +5,10 @@
 are bytes/s here, MB/s in NCCL's search.
 
 A *graph* (ring, tree, NVLS) is a set of *channels*, each of which visits the GPUs in an *order* and comes and
-leaves by NICs; its *figures* are its pattern, and the number, rates and types of path of these channels. NVLS channels have a *head*, a GPU
-which all others send to. A *domain* is the GPUs that NCCL searches together, those that NVLink joins: mostly
-all of the node. A *place* is an index in the lists of a ``System``: of its GPUs or of its NICs.
+leaves by NICs; its *figures* are its pattern, and the number, rates and types of path of these channels. NVLS
+channels have a *head*, a GPU which all others send to. A *domain* is the GPUs that NCCL searches together, those
+that NVLink joins: mostly all of the node. A *place* is an index in the lists of a ``System``: of its GPUs or of
+its NICs.
 """
 
 from __future__ import annotations

@@ -102,12 +102,9 @@ class Operation(NamedTuple):
     # of attention, and of what stands in its place
     core_flops: float = 0.0  # of scores and their sum over values, or of a recurrence
     causal_flops: float = 0.0  # the same under a causal mask, less in windows
-    scores: float = (
-        0.0  # queries of all the rank's heads times keys; of a recurrence, tokens times heads
-    )
-    keys: float = (
-        1.0  # keys that a query is multiplied with; 1 for a recurrence, which has no scores
-    )
+    # queries of all the rank's heads times keys; of a recurrence, which has no scores, tokens times heads
+    scores: float = 0.0
+    keys: float = 1.0  # keys that a query is multiplied with; 1 for a recurrence
 
     # of latent attention
     up_gemms: tuple[Gemm, ...] = ()  # those of ``gemms`` that lead out of its bottlenecks
@@ -152,7 +149,7 @@ def layer_operations(
     mixers = tuple(_token_mixing(mixer, cut) for mixer in shape.parts)
     moe = shape.moe if experts else None
     if moe is None:
-        # in hybrid models some layers have no FFN: shape.fed of them have one
+        # in hybrid models some layers have no FFN: shape.fed is the share of those with one
         ffn = _ffn(shape, cut, "ffn", shape.ffn)._replace(share=shape.fed)
         return norms, *mixers, ffn
     router = Operation("router", (Gemm(cut.tokens_outside, moe.experts, shape.hidden),))
@@ -277,12 +274,11 @@ def _recurrence(
     """Return a recurrence: its work is the same for every token, and it keeps what its matrices make.
 
     In the place of scores is the number of its states' updates, one for each token and head, with a single
-    key each: ``scores`` / ``keys`` is the same number of heads' queries as attention has.
+    key each, so that ``scores`` / ``keys`` is as many queries of heads as attention has.
     """
     work_flops = cut.tokens * rank.value(rank.kind.work)
-    made_elements = sum(
-        gemm.n for gemm in gemms[:-1]
-    )  # the last counts as the output, which is not kept
+    # the last GEMM counts as the output's, which is not kept
+    made_elements = sum(gemm.n for gemm in gemms[:-1])
     return Operation(
         "attention",
         gemms,
