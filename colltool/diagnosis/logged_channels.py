@@ -2,7 +2,13 @@
 
 :func:`compared_graphs` compares the graphs of one host with those of a node; the records are what
 :mod:`colltool.diagnosis.channel_damages` and :mod:`colltool.diagnosis.topology` make of it. Rates
-are bytes/s here, MB/s in NCCL's search. A *place* is an index in the lists of a ``System``.
+are bytes/s here, MB/s in NCCL's search.
+
+A *graph* (ring, tree, NVLS) is a set of *channels*, each of which visits the GPUs in an *order* and comes and
+leaves by NICs; its *figures* are its pattern, and the number, rates and types of path of these channels. NVLS
+channels have a *head*, a GPU which all others send to. A *domain* is the GPUs that NCCL searches together, those
+that NVLink joins: mostly all of the node. A *place* is an index in the lists of a ``System``: of its GPUs or of
+its NICs.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ GRAPH_NAMES = {"ring": "ring", "tree": "tree", "nvls": "NVLS"}
 """The graphs that are compared, by their keys in logs and in the search, with their names for
 people. CollNet is not: it depends on settings and plugins."""
 NO_OWNERS: Mapping[str, int] = MappingProxyType({})
+# what GraphDifference.differs holds where all figures are the same and an order is not
 _ORDER = ("order",)
 # logs are read in whole MB/s
 _SAME_Bps = 1e6
@@ -59,7 +66,7 @@ class DamageExplanation(NamedTuple):
 
     Args:
         damages: each of them alone explains the graphs, the likeliest first; empty if none does.
-        exact: also the order of GPUs and NICs.
+        exact: whether they explain the order of GPUs and NICs too, not only the figures.
         tried: how many damages were tried.
     """
 
@@ -74,12 +81,13 @@ class ComparedNode(NamedTuple):
     Args:
         hosts: as the log names them; empty if it does not.
         where: file and line of the first graph.
-        graphs: those that both may have.
+        graphs: as :func:`compared_graphs` returns them, in the order of ``GRAPH_NAMES``.
         gpus_used: how many of the file's GPUs the log's run used; 0 if it used all.
-        explained: the damages that explain what differs; None where nothing does.
+        explained: what the search for damages that explain the log's graphs found, which may be none; None
+            where nothing differs, not even an order.
         owners: ranks of the GPUs that have a NIC of their own, by the NIC's name.
-        other_gpu_count: of the log's ring, where the file's node has more or fewer GPUs and no
-            damage explains that; else 0.
+        other_gpu_count: GPUs of the log's ring, where the file's node has more or fewer and no damage
+            explains what differs: the log is of another machine; else 0.
     """
 
     hosts: tuple[str, ...]
@@ -92,8 +100,8 @@ class ComparedNode(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether a figure differs, or an order that a damage explains; False where the node is
-        another machine's, by its number of GPUs."""
+        """Whether a figure differs, or an order that a damage explains. A node of another machine, by its
+        number of GPUs, does not differ; nor does it agree (:attr:`TopologyCompared.agrees`)."""
         if self.other_gpu_count:
             return False
         if self.explained is not None and self.explained.damages:
@@ -129,10 +137,10 @@ class TopologyCompared(NamedTuple):
 
     @property
     def said(self) -> Statement:
-        """That log and file agree, or that nothing could be compared, in a line; NOTHING where they
-        differ."""
+        """That log and file agree, that the log has no graphs, or that they are of machines with other
+        numbers of GPUs, in a line; NOTHING where they differ."""
         if self.agrees:
-            # the first kind of host stands for all
+            # the first kind of host stands for all: each agrees with the same file
             graphs = [_graph_statement(graph) for graph in self.compared[0].graphs]
             return statement("channels-agree", file=self.file, graphs=tuple(graphs))
         if not self.compared:
@@ -158,10 +166,11 @@ def compared_graphs(
 ) -> tuple[GraphDifference, ...]:
     """Each graph of a host beside that which NCCL finds on a node.
 
-    CollNet is left out, and NVLS where one of the two lacks it: settings decide these.
+    Left out are CollNet, which settings decide, graphs that the log does not state, and those that the node
+    has not and of which the log has no channels.
 
     Args:
-        logged: a host's graphs, among them the ring.
+        logged: a host's graphs, among them the ring, which ``graphs`` must have.
         nics: names of NICs by NCCL's number in the log; empty if it does not list them.
     """
     domain = domain_of(node, logged)
@@ -244,11 +253,11 @@ def _is_same_order(
         return False
     places = gpu_places(logged_graph, domain)
     for logged_channel, channel in zip(logged_graph.orders, channels, strict=True):
-        # -1: a GPU that the node has not
+        # -1, which is no place: a GPU that the node has not
         gpus = tuple(places.get(gpu, -1) for gpu in logged_channel.gpus)
         expected = channel.gpus
         if pattern == NVLS:
-            # only the head of a channel counts
+            # only the head of a channel counts, which the log names first, as the search does
             gpus = gpus[:1]
             expected = expected[:1]
         if gpus != expected:
@@ -259,8 +268,8 @@ def _is_same_order(
 
 
 def gpu_places(logged_graph: LoggedGraph, domain: DomainGraphs) -> dict[int, int]:
-    """Places of GPUs by what a log calls them: bus ids as numbers, or ranks, which count on from
-    host to host."""
+    """Places of GPUs by what a log calls them: bus ids as numbers where its graph is ``by_busid``, else
+    ranks, which count on from host to host."""
     gpus = domain.paths.system.gpus
     if logged_graph.by_busid:
         return {bus_number(gpu.name): place for place, gpu in enumerate(gpus)}
@@ -269,6 +278,7 @@ def gpu_places(logged_graph: LoggedGraph, domain: DomainGraphs) -> dict[int, int
         return {}
     # NVLS names the heads of channels alone, which may be some of the host's ranks
     if len(ranks) < len(gpus):
+        # of hosts with 8 GPUs, rank 10 is on the one whose ranks begin at 8
         first_rank = ranks[0] // len(gpus) * len(gpus)
         return {first_rank + gpu.rank: place for place, gpu in enumerate(gpus)}
     places = sorted(range(len(gpus)), key=lambda place: gpus[place].rank)
@@ -294,6 +304,7 @@ def _has_nics(
     if logged_names == names:
         return True
     in_file = tuple(system.nets[net].dev for net in nets)
+    # the number of a NIC among those that are there is its position in the order of the file's numbers
     present = sorted(range(len(system.nets)), key=lambda place: system.nets[place].dev)
     renumbered = tuple(present.index(net) for net in nets)
     return logged_channel.nets in (in_file, renumbered)

@@ -6,8 +6,9 @@ the API's events as bare tokens (``"Stream": (nil)``, ``"datatype": ncclBfloat16
 be ``nan``. Such a token is read as text. Events are matched by category, process, number and name;
 ``COLL`` is a collective, ``P2P`` one end of a message, all others are parts of these.
 
-``Count`` is what one rank passes, as in the call. Files of several ranks are matched by CommHash
-and SeqNum; the first call of an operation on a communicator connects it.
+``Count`` is what one rank passes, as in the call; of an all-gather, reduce-scatter or all-to-all the bytes of
+a record are those of all ranks' parts. Files of several ranks are matched by CommHash and SeqNum; the first
+call of an operation on a communicator (SeqNum 0) connects it, and is left out.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ _BEGIN, _END = "b", "e"  # phases of an event
 # {"name": "AllReduce", "cat": "COLL", "ph": "b", ...},
 _SIGN = re.compile(rb'"cat": ?"(?:COLL|P2P|COLL_API|GROUP)"')
 _EVENT_A_LINE = b"},\n{"  # as the plugin writes them
-# what stands behind a colon and is neither a string, a number, nor the beginning of a value
+# a bare token behind a colon, a comma or a bracket: "(nil)", "ncclBfloat16" or "-nan", or "0x7f3a"
 _BARE = re.compile(
-    r'(?<=[:,\[])(\s*)(\([^()",]{0,40}\)|-?[A-Za-z_][\w.+-]{0,80}|0x[0-9a-fA-F]{1,40})(?=\s*[,}\]])'
+    r"(?<=[:,\[])(?P<blanks>\s*)"
+    r'(?P<token>\([^()",]{0,40}\)|-?[A-Za-z_][\w.+-]{0,80}|0x[0-9a-fA-F]{1,40})'
+    r"(?=\s*[,}\]])"
 )
 _JSON_WORDS = ("true", "false", "null")
 
@@ -59,9 +62,12 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
-    """A record per collective whose begin and end are there, or a note."""
-    begins: dict[str, tuple[int, Mapping[str, Any]]] = {}  # line and event, by process and number
+    """A record per collective whose begin and end are there, or a note; at the line of its begin. An end
+    without its begin gives nothing, nor does a begin without its end."""
+    # line and event, by process, number and name
+    begins: dict[str, tuple[int, Mapping[str, Any]]] = {}
     for index, (line, event) in enumerate(_events(log)):
+        # the index counts events as they are read: of a file with an event a line, without other parts
         place = CallPlace("profiler", log.file, line, f"event {index}")
         category = event.get("cat")
         phase = event.get("ph")
@@ -73,12 +79,13 @@ def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
         if phase == _BEGIN:
             begins[call] = line, event
         elif phase == _END and call in begins:
-            line, begin = begins.pop(call)
-            yield _record_of(begin, event, ranks, nodes, place._replace(line=line))
+            begin_line, begin = begins.pop(call)
+            yield _record_of(begin, event, ranks, nodes, place._replace(line=begin_line))
 
 
 def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Every event with its line."""
+    """The events with their lines; of a file as the plugin writes it, those of :func:`_events_a_line`."""
+    # two lines and less cannot show the plugin's form; an array in one line is read all the same
     if _EVENT_A_LINE in log.content or log.content.count(b"\n") < 2:
         yield from _events_a_line(log)
         return
@@ -89,7 +96,8 @@ def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The events of lines that are about collectives or messages; all others are their parts."""
+    """The events of lines that are about collectives or messages; all others are their parts. A line that
+    is no JSON, even with its bare tokens as texts, is passed over: the last one may be cut off."""
     for number, line in enumerate(log.text().split("\n"), 1):
         if '"COLL"' not in line and '"P2P"' not in line:
             continue
@@ -105,10 +113,10 @@ def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _quoted(match: re.Match[str]) -> str:
-    """A bare token as text."""
-    if match[2] in _JSON_WORDS:
+    """A bare token as a JSON text behind its blanks; a word of JSON as it is."""
+    if match["token"] in _JSON_WORDS:
         return match[0]
-    return f'{match[1]}"{match[2]}"'
+    return f'{match["blanks"]}"{match["token"]}"'
 
 
 def _record_of(
@@ -118,12 +126,21 @@ def _record_of(
     nodes: int | None,
     place: CallPlace,
 ) -> Record | Note:
-    """A collective from its begin to its end, or a note on why it cannot be used."""
+    """A collective from its begin to its end, or a note on why it cannot be used: its operation or type is
+    not known, or count or times are missing (NOT_MODELLED), or it connects (START_UP).
+
+    Args:
+        place: of the begin.
+
+    Raises:
+        ColltoolError: a rank beyond ``ranks``, which the caller stated.
+    """
     args = as_mapping(begin.get("args"))
     name = begin.get("name")
     primitive = primitive_of(name)
     width = element_bytes(args.get("Datatype"))
     count = as_positive(args.get("Count"))
+    # microseconds; a time that is missing or nan counts as 0, so that without an end the difference is negative
     seconds = (as_positive(end.get("ts")) - as_positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
         return place.note(NOT_MODELLED)

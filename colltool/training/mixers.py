@@ -1,13 +1,13 @@
 """Operations that mix the tokens of a sequence: attention of all kinds, recurrences, convolutions.
 
 ``data/operations.toml`` describes each by its matrices, from which parameters, GEMMs, KV caches and
-the names of modules follow. A :class:`Mixer` is one of them with its sizes, and the share of a
-model's layers that have it.
+the names of modules follow. A :class:`Mixer` is one of them with its sizes, and how many of it a layer
+has; :meth:`Mixer.on` gives its :class:`MixerSizes` on a rank. The data file's head explains its keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,18 +72,23 @@ class Weights(NamedTuple):
 
 
 class MixerKind(NamedTuple):
-    """An entry of ``data/operations.toml``: sums of products of an operation's sizes."""
+    """An entry of ``data/operations.toml``: sums of products of an operation's sizes.
 
-    what: str  # its name for people
-    under: str  # the name of a checkpoint for the module that has its matrices
-    modules: tuple[str, ...]  # names of these matrices there
-    needs: tuple[str, ...]  # sizes that it must be given
-    source: str
+    Such as ``heads*head_dim`` for ``q``. The order of matrices counts: attention without ``replicated`` ones has
+    queries, keys and values first in ``split``; of recurrences, and of attention with ``replicated`` ones, the last
+    of ``split`` counts as the output.
+    """
+
+    what: str  # its name for people, such as "latent attention"
+    under: str  # the name of a checkpoint for the module that has its matrices, such as "self_attn"
+    modules: tuple[str, ...]  # names of these matrices there, such as "q_proj"
+    needs: tuple[str, ...]  # names of the sizes that it must be given, such as "heads"
+    source: str  # the paper or code that says so
 
     # parameters
     split: tuple[Weights, ...] = ()  # matrices that tensor parallelism divides
-    replicated: tuple[Weights, ...] = ()  # matrices that every rank has; the first are bottlenecks
-    small: Terms = ()  # parameters that are no matrices
+    replicated: tuple[Weights, ...] = ()  # matrices that every rank has; bottlenecks first
+    small: Terms = ()  # parameters that are no matrices, such as those of norms
     looked_up: Terms = ()  # parameters of an embedding, of which a token reads a row
 
     # elements of a token of queries, keys, values and the output, which attention multiplies; without
@@ -95,12 +100,12 @@ class MixerKind(NamedTuple):
 
     # what serving keeps
     cache: Terms = ()  # values of a token
-    on_all_ranks: bool = False  # whether tensor parallelism does not divide them
+    on_all_ranks: bool = False  # whether every rank keeps all of them, undivided
     state: Terms = ()  # values of a sequence, however long it is
 
     # FLOPs besides those of matrices
     work: Terms = ()  # of a token
-    indexed: Terms = ()  # of a query and any key
+    indexed: Terms = ()  # of a query and any key, by the indexer that chooses keys for it
 
     @property
     def attends(self) -> bool:
@@ -108,29 +113,32 @@ class MixerKind(NamedTuple):
         return bool(self.q)
 
 
-# keys of an entry by what they hold: lists such as ["hidden", "heads*head_dim", "kv_heads*head_dim"],
-# the inputs of matrices and their outputs; lists of names; and what is taken as it is. All others are
-# sums of products.
-_MATRICES = ("split", "replicated")
-_NAMES = ("modules", "needs")
-_PLAIN = ("what", "under", "source", "on_all_ranks")
+def _matrices_of(rows: list[list[str]]) -> tuple[Weights, ...]:
+    """Return the matrices of rows such as ["hidden", "heads*head_dim", "kv_heads*head_dim"]: their inputs
+    and the outputs of each."""
+    return tuple(
+        Weights(terms_of(inputs), tuple(map(terms_of, outputs))) for inputs, *outputs in rows
+    )
+
+
+# What reads the value of an entry's key; all others are sums of products.
+_READERS: dict[str, Callable[[Any], object]] = {
+    "what": str,
+    "under": str,
+    "modules": tuple,
+    "needs": tuple,
+    "source": str,
+    "split": _matrices_of,
+    "replicated": _matrices_of,
+    "on_all_ranks": bool,
+}
 
 
 def _kind_of(entry: Mapping[str, Any]) -> MixerKind:
-    """Return the kind of an entry, which has all of its keys."""
+    """Return the kind of an entry, which has its own keys and those of the entry that it is ``like``."""
     fields: dict[str, Any] = {}
     for key, value in entry.items():
-        if key in _MATRICES:
-            fields[key] = tuple(
-                Weights(terms_of(inputs), tuple(map(terms_of, outputs)))
-                for inputs, *outputs in value
-            )
-        elif key in _NAMES:
-            fields[key] = tuple(value)
-        elif key in _PLAIN:
-            fields[key] = value
-        else:
-            fields[key] = terms_of(value)
+        fields[key] = _READERS.get(key, terms_of)(value)
     return MixerKind(**fields)
 
 
@@ -154,7 +162,7 @@ class MixerSizes(NamedTuple):
 
     kind: MixerKind  # its entry of the table
     undivided: SizesByName  # of the model
-    sizes: SizesByName  # of the rank; not whole where tp does not divide them
+    sizes: SizesByName  # of the rank: a tp-th of what is divided, which need not be whole
 
     def value(self, terms: Terms) -> float:
         """Return the value of a sum of products for the rank."""
@@ -163,7 +171,7 @@ class MixerSizes(NamedTuple):
     @property
     def latent(self) -> float:
         """Elements of a token that every rank has: those of the bottlenecks, which are the first
-        replicated matrix of an attention that has them."""
+        replicated matrix of an attention in the data file; 0 without."""
         if not self.kind.attends or not self.kind.replicated:
             return 0.0
         return self.kind.replicated[0].width(self.undivided)
@@ -174,10 +182,10 @@ class Mixer(NamedTuple):
 
     Args:
         kind: its name in ``data/operations.toml``.
-        sizes: its sizes by name.
-        share: how many a layer has, in the mean over layers.
+        sizes: its sizes by name, before tensor parallelism divides them.
+        share: how many of it a layer has, in the mean over layers: 0.25 of one in every fourth.
         window: keys that a query sees; 0: all before it.
-        windowed: share of these operations with the window.
+        windowed: part of these operations that have the window, 0 to 1; all others see all before.
         chunked: the sequence is cut in windows, and a query sees no key of another; ``windowed`` is
             then 1.
     """
@@ -195,12 +203,14 @@ class Mixer(NamedTuple):
         return KINDS[self.kind]
 
     def on(self, tp: int = 1) -> MixerSizes:
-        """The sizes of a rank."""
+        """The sizes of a rank among ``tp``."""
         return _sizes_on(self.kind, self.sizes, tp)
 
     def keys(self, sequence: int) -> float:
-        """Keys that a query of a causal model sees, averaged over queries and operations: s/2; in a
-        window w - w^2/2s, in chunks of w w/2."""
+        """How many keys a query of a causal model sees, averaged over queries and operations.
+
+        Of s tokens, s/2; with a window of w < s, w - w^2/(2s); in chunks of w tokens, w/2.
+        """
         all_before = 0.5 * sequence
         if not self.window or self.window >= sequence:
             return all_before
@@ -233,7 +243,8 @@ def _sizes_on(kind: str, sizes: tuple[tuple[str, int], ...], tp: int) -> MixerSi
     on_rank: dict[str, float] = dict(sizes)
     for name in _DIVIDED & on_rank.keys():
         on_rank[name] /= tp
-    # a rank has at least one head of keys and values
+    # a rank has at least one head of keys and values: those that are fewer than ranks are copied; tp
+    # must divide query heads
     if "kv_heads" in on_rank:
         on_rank["kv_heads"] = max(on_rank["kv_heads"], 1.0)
     return MixerSizes(KINDS[kind], undivided, on_rank)

@@ -29,10 +29,10 @@ class LayerCut(NamedTuple):
     """How a layer is split over ranks, with its tokens and the bytes of its activations."""
 
     tokens: float  # T, before tensor parallelism splits them
-    sequence: int
+    sequence: int  # s, tokens
     tp: int = 1  # t, ranks that its matrices are split over
     sp: bool = False  # whether tensor parallelism splits tokens outside its regions too
-    ep: int = 1
+    ep: int = 1  # ranks that the experts of a layer are dealt to
     etp: int = 1  # ranks that an expert is split over
     activation_bytes: float = 2.0  # of one activation
     gemm_input_bytes: float = 2.0  # of an activation that only GEMMs read again
@@ -86,11 +86,15 @@ def _heads_on(rank: MixerSizes) -> Heads:
 
 class Operation(NamedTuple):
     """A part of a layer, for one micro-batch on a rank: its numbers are forward, those of backward
-    follow from them."""
+    follow from them.
+
+    Fields that a kind of operation has not keep their defaults. Whatever mixes tokens has the name
+    "attention", a recurrence too; of layers with several such operations each has its ``share``.
+    """
 
     name: Literal["norms", "attention", "router", "ffn", "shared expert", "experts"]
     gemms: tuple[Gemm, ...] = ()  # through weights
-    stored_bytes: float = 0.0  # kept for the backward pass, without attention scores
+    stored_bytes: float = 0.0  # kept for the backward pass, without attention scores (SCORE_BYTES)
     ends_region: bool = False  # whether a sum over the ranks of tensor parallelism follows
     share: float = 1.0  # how many a layer has, in the mean over layers
     columns: tuple[float, ...] = ()  # of each matrix, where the first GEMM is several at once
@@ -98,7 +102,8 @@ class Operation(NamedTuple):
     # of attention, and of what stands in its place
     core_flops: float = 0.0  # of scores and their sum over values, or of a recurrence
     causal_flops: float = 0.0  # the same under a causal mask, less in windows
-    scores: float = 0.0  # number of them
+    # queries of all the rank's heads times keys; of a recurrence, which has no scores, tokens times heads
+    scores: float = 0.0
     keys: float = 1.0  # keys that a query is multiplied with; 1 for a recurrence
 
     # of latent attention
@@ -130,12 +135,13 @@ def layer_operations(
 ) -> tuple[Operation, ...]:
     """Return the operations of a dense layer, or of one with experts.
 
-    Sizes are the terms of Korthikanti 2022 (arXiv:2205.05198), worked out from the shape.
-    In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4
-    s b h.
+    Bytes kept are the terms of Korthikanti 2022 (arXiv:2205.05198), worked out from the shape: of a GPT in
+    16 bits, 11 s b h for attention, 19 for the FFN and 4 for the two norms, 34 in all, and 5 a s^2 b for
+    scores. Here the norms have 10 of the 34: from attention and FFN each the input (2) and the mask of
+    dropout (1). Attention has 8 (:func:`_attention`), the FFN 16 (:func:`_ffn`).
     """
-    # of each of two norms its input and its output, which a region reads: 8 s b h of a GPT in
-    # 16 bits; and two masks of dropout, of a byte each: 10 s b h
+    # of each of two norms its input and its output, which a region reads; and two masks of dropout,
+    # of a byte each
     kept_bytes = 2 * (cut.activation_bytes + cut.gemm_input_bytes)
     if shape.dropout:
         kept_bytes += 2
@@ -143,7 +149,7 @@ def layer_operations(
     mixers = tuple(_token_mixing(mixer, cut) for mixer in shape.parts)
     moe = shape.moe if experts else None
     if moe is None:
-        # in hybrid models some layers have no FFN
+        # in hybrid models some layers have no FFN: shape.fed is the share of those with one
         ffn = _ffn(shape, cut, "ffn", shape.ffn)._replace(share=shape.fed)
         return norms, *mixers, ffn
     router = Operation("router", (Gemm(cut.tokens_outside, moe.experts, shape.hidden),))
@@ -164,22 +170,26 @@ def _routed_experts(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
 
     Of 4096 tokens, tp 2, top 8 and 4 experts on each rank, an expert gets 4096/2 * 8/4 = 4096 in the
     mean: every rank sends its own T/t tokens, and as many as ranks send come to a rank. With etp 2
-    it gets those of both ranks that hold a half of it, and 1.1 times as many on the busiest rank.
+    it gets those of both ranks that hold a half of it; ``moe.imbalance`` is how many times as many the
+    busiest rank gets.
     """
     local_experts = max(1, moe.experts // cut.ep)
     expert_columns = moe.ffn / cut.etp
     inputs = shape.matrices - 1  # matrices before the activation function: 2 with a gate
     # T/t without sequence parallelism too: etp is t then
-    tokens_per_rank = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance
-    tokens_per_expert = tokens_per_rank / local_experts
+    tokens_of_experts = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance
+    tokens_per_expert = tokens_of_experts / local_experts
     token_elements = moe.latent or shape.hidden
     kept_bytes = token_elements * (cut.activation_bytes + cut.gemm_input_bytes)
+    # undivided: etp times as many tokens have ffn / etp columns each
     kept_bytes += moe.ffn * (inputs * cut.activation_bytes + cut.gemm_input_bytes)
     if cut.eager_copies:
         # tokens in the order of their experts, and the gate, if any, behind its activation function
         kept_bytes += cut.activation_bytes * (token_elements + (inputs - 1) * moe.ffn)
-    up = Gemm(tokens_per_expert, inputs * expert_columns, token_elements, local_experts, True)
-    down = Gemm(tokens_per_expert, token_elements, expert_columns, local_experts, True)
+    up = Gemm(
+        tokens_per_expert, inputs * expert_columns, token_elements, local_experts, grouped=True
+    )
+    down = Gemm(tokens_per_expert, token_elements, expert_columns, local_experts, grouped=True)
     return Operation(
         "experts",
         (up, down),
@@ -192,11 +202,10 @@ def _routed_experts(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
 
 
 def _token_mixing(mixer: Mixer, cut: LayerCut) -> Operation:
-    """Return the operation that mixes tokens: attention, or what stands in its place. All of them
-    have the name "attention"."""
+    """Return the operation that mixes tokens: attention, or what stands in its place. Its GEMMs are in the
+    order of ``data/operations.toml``: those of replicated matrices, then those of split ones."""
     rank = mixer.on(cut.tp)
     matrices = mixer.description
-    # those through replicated matrices first
     gemms = [_gemm_of(matrix, cut.tokens, rank.undivided) for matrix in matrices.replicated]
     gemms += [_gemm_of(matrix, cut.tokens, rank.sizes) for matrix in matrices.split]
     if matrices.attends:
@@ -231,11 +240,11 @@ def _attention(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm,
     up_gemms: tuple[Gemm, ...] = ()
     up_stored_bytes = 0.0
     if matrices.replicated:
-        # after the replicated ones, which lead into the bottlenecks; the last is the output's
+        # between the replicated ones, which lead into the bottlenecks, and the last, which makes the output
         up_gemms = gemms[len(matrices.replicated) : -1]
         up_stored_bytes = tokens * cut.activation_bytes * (heads.q + heads.k + heads.v)
     else:
-        # queries, keys and values are one GEMM
+        # queries, keys and values are one GEMM, the first in the file
         columns = tuple(matrices.split[0].widths(rank.sizes))
     return Operation(
         "attention",
@@ -262,10 +271,14 @@ def _gemm_of(matrix: Weights, tokens: float, sizes: SizesByName) -> Gemm:
 def _recurrence(
     mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm, ...]
 ) -> Operation:
-    """Return a recurrence: it has no scores, its work is the same for every token, and it keeps what
-    its matrices make."""
+    """Return a recurrence: its work is the same for every token, and it keeps what its matrices make.
+
+    In the place of scores is the number of its states' updates, one for each token and head, with a single
+    key each, so that ``scores`` / ``keys`` is as many queries of heads as attention has.
+    """
     work_flops = cut.tokens * rank.value(rank.kind.work)
-    made_elements = sum(gemm.n for gemm in gemms[:-1])  # without the output
+    # the last GEMM counts as the output's, which is not kept
+    made_elements = sum(gemm.n for gemm in gemms[:-1])
     return Operation(
         "attention",
         gemms,
@@ -274,21 +287,20 @@ def _recurrence(
         share=mixer.share,
         core_flops=work_flops,
         causal_flops=work_flops,
-        # its state is cut as attention's heads are
         scores=cut.tokens * rank.sizes["heads"],
     )
 
 
 def _ffn(
-    shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], columns: int
+    shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], width: int
 ) -> Operation:
     """Return an FFN of 2T n_m h f / t FLOPs, which keeps the gate and the input and output of the
-    activation function.
+    activation function; f is its ``width``.
 
     Gated, of width 11008, T = 4096, t = 2, in 16 bits: 5504 columns on a rank, of which it keeps
     (2 * 2 + 2) bytes a token, 135 MB.
     """
-    columns_on_rank = columns / cut.tp
+    columns_on_rank = width / cut.tp
     inputs = shape.matrices - 1  # matrices before the activation function: 2 with a gate
     gemms = (
         Gemm(cut.tokens, inputs * columns_on_rank, shape.hidden),
@@ -309,7 +321,7 @@ def _ffn(
 
 def adapters(operations: Sequence[Operation], rank: int) -> list[Gemm]:
     """Return LoRA's GEMMs, down to the adapter's rank and up again, for each matrix but those of
-    routers and routed experts."""
+    routers and routed experts; norms have none."""
     pairs: list[Gemm] = []
     for operation in operations:
         if not operation.gemms or operation.name in ("router", "experts"):

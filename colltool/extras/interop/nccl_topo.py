@@ -4,14 +4,16 @@ NVLinks, and NICs (:func:`nccl_topo`).
 A fabric states GPUs, links and NICs, and not which slot holds what: that is taken from the usual host
 of such GPUs (``fabric/data/usual_hosts.csv``), and said in comments at the head of the file.
 
-Of a ``UsualHost``, ``sm`` is the compute capability without its point (90 is 9.0), ``per_switch`` the GPUs of
-a PCI switch (0: GPUs are in slots of the CPU), ``per_cpu`` those of a NUMA domain (None: half of a host's).
+:func:`node_parts` reads the fabric; the functions below "Elements" write what it found. Of its ``UsualHost``,
+``sm`` is the compute capability without its point (90 is 9.0), ``per_switch`` the GPUs of a PCI switch (0: GPUs
+are in slots of the CPU), ``per_cpu`` those of a NUMA domain (None: half of a host's), ``slot_Bps`` the rate of a
+GPU's slot (None: it is in none), and ``c2c`` its NVLink-C2C to the CPU (``5x44712``; empty: none).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -69,7 +71,7 @@ _CPUS = {
     "amd": CpuModel("x86_64", "AuthenticAMD", 143, 49),
     "arm": CpuModel("arm64", "ARM", 8, 3393),
 }
-# Intel's model beside GPUs of a compute capability and later; 106 before
+# Intel's model beside GPUs of a compute capability and later, the latest first; 106 before
 _INTEL_MODELS = {100: 207, 90: 143}
 
 
@@ -77,7 +79,7 @@ _INTEL_MODELS = {100: 207, 90: 143}
 class NvLinks:
     """NVLinks of a GPU that lead to the same GPU, or to NVSwitches."""
 
-    to: int | None  # a GPU of the node; None: NVSwitches
+    to: int | None  # a GPU by its number in the node, over all hosts; None: NVSwitches
     count: int
 
 
@@ -97,8 +99,8 @@ class NodeParts(NamedTuple):
         model: of the GPUs.
         usual: what hosts of such GPUs have.
         gpus: how many the file has.
-        per_host: how many of them are on a host.
-        links: of each GPU.
+        per_host: how many GPUs of the whole node are on a host.
+        links: of each GPU of the file; those to GPUs beyond it included.
         nics: of all these GPUs together.
         gpudirect: whether NICs read and write GPUs.
         cpu: intel, amd or arm.
@@ -152,7 +154,7 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
     gpus_of_node = _gpus_of_whole_node(fabric)
     links: list[list[NvLinks]] = [[] for _ in range(gpus_of_node)]
     if gpus_of_node > 1 and not _in_slots(fabric):
-        links = _links(fabric, fabric.tiers[0], model)
+        links = _links(fabric, model, usual.sm)
     wanted = gpus_of_node if gpus is None else gpus
     most_gpus = min(gpus_of_node, MAX_GPUS)
     if not 1 <= wanted <= most_gpus:
@@ -187,15 +189,16 @@ def _stated_cpu(fabric: Fabric) -> str | None:
 
 
 def _nics(fabric: Fabric, gpus: int, network: int) -> Nics:
-    """The NICs of so many GPUs of a node, as prices count them.
+    """The NICs of so many GPUs of a node, as prices count them: as many as the library's facts say; else
+    the ports of these GPUs on the network, and no more than its sizing has for a node.
 
     Args:
-        network: the number of the tier that joins nodes; that of tiers where none does.
+        network: the index of the tier that joins nodes; past the last tier where none does, and the node
+            has no NICs then.
     """
     if network == len(fabric.tiers):
         return Nics()
     tier = fabric.tiers[network]
-    # ports of the tier, unless its sizing says less, or the library's facts say otherwise
     nics = gpus * tier.ports
     sizing = capabilities_of(tier).sizing
     if sizing is not None:
@@ -241,28 +244,39 @@ def _in_slots(fabric: Fabric) -> bool:
     return medium is not None and medium.name.startswith("pcie")
 
 
-def _links(fabric: Fabric, tier: Tier, model: str) -> list[list[NvLinks]]:
-    """The NVLinks of each GPU: to NVSwitches, or to the others; ColltoolError where NVLink joins no
-    GPUs like that."""
+def _links(fabric: Fabric, model: str, sm: int) -> list[list[NvLinks]]:
+    """The NVLinks of each GPU of the innermost tier: to NVSwitches, or to the others; ColltoolError where
+    NVLink joins no GPUs like that.
+
+    Args:
+        sm: compute capability of the GPUs, as 90.
+    """
+    tier = fabric.tiers[0]
     link_Bps = nvlink_Bps(model)
     tier_kind = capabilities_of(tier)
-    by_gpu: list[list[NvLinks]] = [[] for _ in range(tier.endpoints)]
     if tier_kind.joined_by == "switches":
         links_of_gpu = _link_count(tier, tier.bandwidth * tier.ports, link_Bps)
-        if not _stands_for_pairs(tier, model, links_of_gpu):
-            for links in by_gpu:
-                links.append(NvLinks(None, links_of_gpu))
-            return by_gpu
+        if not _stands_for_pairs(tier, sm, links_of_gpu):
+            return [[NvLinks(None, links_of_gpu)] for _ in range(tier.endpoints)]
         every = range(tier.endpoints)
         pair_Bps = links_of_gpu * link_Bps / (tier.endpoints - 1)
-        bundles = iter((LinkBundle(every, every, pair_Bps, 0.0, all_pairs=True),))
-    elif tier_kind.axes or switch_count(tier):
+        # links have no latency in NCCL's file
+        all_pairs = LinkBundle(every, every, pair_Bps, alpha_s=0.0, all_pairs=True)
+        return _links_between_gpus(tier, (all_pairs,), link_Bps)
+    if tier_kind.axes or switch_count(tier):
         what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {tier_kind.label}"
         raise ColltoolError(what, argument="fabric", fix="name a fabric whose nodes are a star")
-    else:
-        bundles = link_bundles(tier)
+    return _links_between_gpus(tier, link_bundles(tier), link_Bps)
+
+
+def _links_between_gpus(
+    tier: Tier, bundles: Iterable[LinkBundle], link_Bps: float
+) -> list[list[NvLinks]]:
+    """The NVLinks of each GPU of a tier whose links all lead from GPU to GPU."""
+    by_gpu: list[list[NvLinks]] = [[] for _ in range(tier.endpoints)]
     for bundle in bundles:
         for link in bundle.each():
+            # of a single link both ranges have one number
             gpu = link.near.start
             other = link.far.start
             links_of_pair = _link_count(tier, link.Bps, link_Bps)
@@ -271,12 +285,14 @@ def _links(fabric: Fabric, tier: Tier, model: str) -> list[list[NvLinks]]:
     return by_gpu
 
 
-def _stands_for_pairs(tier: Tier, model: str, links_of_gpu: int) -> bool:
-    """Whether a star stands for links between every two GPUs: NVSwitches of Hopper and later have multicast,
-    and it has none, though its links could be dealt evenly to all others."""
+def _stands_for_pairs(tier: Tier, sm: int, links_of_gpu: int) -> bool:
+    """Whether a star stands for links between every two GPUs, as a file may describe these.
+
+    So it is where it has no multicast, though NVSwitches of Hopper and later have it, and where the links of
+    a GPU can be dealt evenly to all others: 18 of 4 GPUs are 6 to each.
+    """
     if {"reduce", "multicast"} <= capabilities_of(tier).operations:
         return False
-    sm = usual_host(model).sm or 0
     return sm >= _FIRST_MULTICAST_SM and links_of_gpu % (tier.endpoints - 1) == 0
 
 
@@ -320,30 +336,40 @@ def _notes(node: NodeParts, fabric: Fabric) -> Iterator[str]:
 
 
 # Elements. GPUs have numbers on their host, here ``number`` or ``gpu``, and are the ranks from the
-# host's ``first_rank`` on.
+# host's ``first_rank`` on. Bus ids are made up: 0000:01:00.0 and on are PCI switches of a host, 0001:... its
+# GPUs, and 0002:... its NICs.
 
 
 def _add_host(root: Element, node: NodeParts, host: int) -> None:
-    """Add the CPUs of a host and all below them."""
+    """Add the CPUs of a host, one for each NUMA domain, and all below them."""
     first_rank = host * node.per_host
-    present = min(node.per_host, node.gpus - first_rank)
+    gpus_of_host = min(node.per_host, node.gpus - first_rank)
     per_cpu = node.usual.per_cpu or ceil(node.per_host / 2)
-    for numa in range(ceil(present / per_cpu)):
-        cpu = root.add("cpu", numaid=numa, **_cpu_of(node)._asdict())
+    for numaid in range(ceil(gpus_of_host / per_cpu)):
+        cpu = root.add("cpu", numaid=numaid, **_cpu_of(node)._asdict())
         if node.hosts > 1:
+            # tells the hosts of one file apart
             cpu.attributes["host_hash"] = hex(host + 1)
-        gpus = range(numa * per_cpu, min(present, (numa + 1) * per_cpu))
-        per_switch = node.usual.per_switch or len(gpus)
-        for start in range(gpus.start, gpus.stop, per_switch):
-            below = cpu
-            if node.usual.per_switch:
-                busid = f"0000:{1 + start // per_switch:02x}:00.0"
-                below = _add_slot(cpu, busid, _SWITCH_CLASS, "", _gpu_GTps(node))
-            together = range(start, min(start + per_switch, gpus.stop))
-            for gpu in together:
-                _add_gpu(below, node, first_rank, gpu)
-            for gpu in together:
-                _add_nics(below, node, first_rank, gpu)
+        gpus = range(gpus_of_host)[numaid * per_cpu : (numaid + 1) * per_cpu]
+        # without switches all GPUs of a CPU are in its own slots
+        per_switch = node.usual.per_switch or per_cpu
+        for first_gpu in gpus[::per_switch]:
+            gpus_of_switch = range(first_gpu, min(first_gpu + per_switch, gpus.stop))
+            _add_gpus_with_nics(cpu, node, first_rank, gpus_of_switch)
+
+
+def _add_gpus_with_nics(cpu: Element, node: NodeParts, first_rank: int, gpus: range) -> None:
+    """Add GPUs and then their NICs below a PCI switch of their own, or below the CPU where the usual host
+    has no switches."""
+    parent = cpu
+    per_switch = node.usual.per_switch
+    if per_switch:
+        busid = f"0000:{1 + gpus.start // per_switch:02x}:00.0"
+        parent = _add_slot(cpu, busid, _SWITCH_CLASS, "", _gpu_GTps(node))
+    for gpu in gpus:
+        _add_gpu(parent, node, first_rank, gpu)
+    for gpu in gpus:
+        _add_nics(parent, node, first_rank, gpu)
 
 
 def _cpu_of(node: NodeParts) -> CpuModel:
@@ -351,13 +377,14 @@ def _cpu_of(node: NodeParts) -> CpuModel:
     cpu = _CPUS[node.cpu]
     if node.cpu == "intel":
         for first_sm, modelid in _INTEL_MODELS.items():
+            # node_parts refuses hosts whose sm is not known
             if (node.usual.sm or 0) >= first_sm:
                 return cpu._replace(modelid=modelid)
     return cpu
 
 
 def _gpu_busid(number: int) -> str:
-    """The bus id that is made up for a GPU."""
+    """The bus id that is made up for a GPU, by its number on its host."""
     return f"0001:{number + 1:02x}:00.0"
 
 
@@ -399,6 +426,7 @@ def _add_gpu(parent: Element, node: NodeParts, first_rank: int, number: int) -> 
         if links.to is None:
             gpu.add("nvlink", target=ANY_NVSWITCH, count=links.count, tclass=_NVSWITCH_CLASS)
         elif links.to < node.gpus:
+            # the number in the node is that on the host: nodes of several hosts have NVSwitches instead
             target = _gpu_busid(links.to)
             gpu.add("nvlink", target=target, count=links.count, tclass=_GPU_CLASS)
     if node.usual.c2c:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from colltool.base.xml_tree import Element
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of_xml
-from colltool.libraries.nccl.topology.kinds import PXB
+from colltool.libraries.nccl.topology.kinds import LOC, PXB
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
 from colltool.libraries.nccl.topology.system import NicPort, RankedGpu
 
@@ -32,9 +32,10 @@ class NodeChange(NamedTuple):
 
     Args:
         kind: nvlinks, gdr, slots, unknown-slots, nics, or new-nics.
-        names: bus ids of what is changed, of NICs without GPUDirect their names, and of new NICs the
-            ranks of their GPUs.
-        to: what it is changed to, such as a number of links or a slot's speed.
+        names: bus ids of the slots that are changed or moved; but of gdr the names of NICs and the bus
+            ids of GPUs, and of new-nics the ranks of their GPUs.
+        to: what they are changed to: of nvlinks a number of links, of gdr "1", of slots and unknown-slots
+            speed and width ("32.0 GT/s PCIe x16") of the last one; empty of nics and new-nics.
         after: the graphs with it.
     """
 
@@ -78,13 +79,12 @@ def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> It
 
 
 def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
-    """What a change may move: pattern, channels and their rates of each graph of each domain, in MB/s."""
+    """What a change may move, a row for each graph of each domain: its name (ring, tree ...), the number of
+    its channels, and their rates between GPUs and to NICs in MB/s."""
     rows: list[tuple[object, ...]] = []
     for domain in node.domains:
-        for pattern, result in domain.graphs.items():
-            rows.append(
-                (pattern, result.best.channel_count, result.inside_MBps, result.across_MBps)
-            )
+        for graph, result in domain.graphs.items():
+            rows.append((graph, result.best.channel_count, result.inside_MBps, result.across_MBps))
     return rows
 
 
@@ -94,7 +94,7 @@ def slots_with(root: Element, inner: str) -> list[Element]:
 
 
 def busid_of(element: Element | None) -> str:
-    """The bus id of the slot that an element is in; empty without."""
+    """The bus id of the slot that an element is in; empty where it is in none."""
     slot = element.inside("pci") if element is not None else None
     return "" if slot is None else slot.get("busid")
 
@@ -123,11 +123,11 @@ def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
     if not short:
         return None
     # a GPU has more than another: there is one
-    pattern = next(link for link in root.each("nvlink") if _leads_to_bridge(link))
+    like = next(link for link in root.each("nvlink") if _leads_to_bridge(link))
     for slot in short:
         for gpu in slot.each("gpu"):
             missing = most - counts[slot.get("busid")]
-            attributes = pattern.attributes | {"count": str(missing)}
+            attributes = like.attributes | {"count": str(missing)}
             gpu.children.append(Element("nvlink", attributes, gpu.line, gpu.column, gpu))
     return _edit_of("nvlinks", [slot.get("busid") for slot in short], str(most))
 
@@ -149,8 +149,8 @@ def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
 
 
 def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
-    """Give the slots of GPUs the rate of the fastest of them, and those of NICs likewise; ``to`` of the edit
-    is what the last one got."""
+    """Give the slots of GPUs the rate of the fastest of them, and those of NICs likewise. ``to`` of the edit
+    is what the last slot got; the slots of GPUs and of NICs may get different rates."""
     names = []
     to = ""
     for inner in ("gpu", "nic"):
@@ -179,9 +179,10 @@ def _is_held_back(slot: Element) -> bool:
 
 
 def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
-    """Give slots whose speed NCCL cannot read, as in a VM, that of the GPUs' generation."""
+    """Give slots whose speed NCCL cannot read, as in a VM, that of the GPUs' generation; a newer speed that
+    lacks but a word for NCCL keeps its number. ``to`` of the edit is what the last slot got."""
     usual_speed = _OLDEST_SPEED
-    # the newest that fits comes last
+    # from the oldest on, so that the newest that fits comes last
     for least_sm, speed in reversed(_SPEEDS):
         if before.system.least_sm >= least_sm:
             usual_speed = speed
@@ -202,7 +203,8 @@ def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
 
 
 def _far_nets(before: NodeGraphs) -> list[NicPort]:
-    """NICs that are on no GPU's switch."""
+    """NICs that are on no GPU's switch. Types of paths are numbers, larger for farther; PXB is the farthest
+    that passes PCI switches alone."""
     system = before.system
     far_nets = []
     for net in system.nets:
@@ -216,13 +218,14 @@ def _lonely_gpus(before: NodeGraphs) -> list[RankedGpu]:
     system = before.system
     lonely = []
     for gpu in system.gpus:
-        if min((before.paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
+        if min((before.paths.get(gpu, net).kind for net in system.nets), default=LOC) > PXB:
             lonely.append(gpu)
     return lonely
 
 
 def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
-    """Move the NICs that are on no GPU's switch beside the GPUs that have none, one to each."""
+    """Move the NICs that are on no GPU's switch beside the GPUs that have none, one to each; those that
+    the file holds in no slot stay."""
     far_nets = _far_nets(before)
     lonely = _lonely_gpus(before)
     slots = {slot.get("busid"): slot for slot in slots_with(root, "nic")}
@@ -233,8 +236,6 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
         beside = targets.get(gpu.name)
         if slot is None or beside is None or slot.parent is None or beside.parent is None:
             continue
-        if slot not in slot.parent.children:
-            continue
         slot.parent.children.remove(slot)
         _put_beside(slot, beside)
         moved.append(slot.get("busid"))
@@ -242,7 +243,7 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
 
 
 def _put_beside(slot: Element, beside: Element) -> None:
-    """Hang a slot on the switch of another, a new one if that has none."""
+    """Hang a slot on the switch of another; where that is in none, on a new one with both."""
     switch = beside.parent
     if switch is None or switch.tag != "pci":
         switch = _new_switch(beside)
@@ -251,8 +252,8 @@ def _put_beside(slot: Element, beside: Element) -> None:
 
 
 def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
-    """Add a NIC like the fastest beside each GPU that has none, beyond those that others move to
-    (:func:`_with_near_nics`)."""
+    """Add a NIC like the fastest beside each GPU that has none, but for as many of the first GPUs as there
+    are far NICs: these are for :func:`_with_near_nics`, whether it can move them or not."""
     system = before.system
     lonely = _lonely_gpus(before)[len(_far_nets(before)) :]
     if not before.across or not lonely:
@@ -269,6 +270,7 @@ def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
         if beside is None:
             continue
         slot = _copy_with_one_port(card, None)
+        # bus ids, names and guids that no real part has
         slot.attributes["busid"] = f"{gpu.name}-nic"
         for net in slot.each("net"):
             dev = next_dev + len(names)
@@ -279,12 +281,13 @@ def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
 
 
 def _fastest_MBps(slot: Element) -> int:
-    """The rate of the fastest port in a slot."""
+    """The rate of the fastest port in a slot, which has one at least."""
     return max(port_MBps(net.get("speed")) for net in slot.each("net"))
 
 
 def _copy_with_one_port(element: Element, parent: Element | None) -> Element:
-    """An element and what is below it, with one NIC port in all: a card of one port."""
+    """An element and what is below it, of the ports (``net``) in each element the first alone: a card with
+    one ``nic`` becomes one of a single port."""
     copy = Element(element.tag, dict(element.attributes), element.line, element.column, parent)
     ports = 0
     for child in element.children:
