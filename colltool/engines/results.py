@@ -193,11 +193,11 @@ class Threshold(NamedTuple):
     Args:
         below, above: the kernels on either side; ``nccl`` where it leaves a call to NCCL.
         at_bytes: the library's own size, at which it changes from one to the other.
-        equal_bytes: where both take the same time on this machine; None if the same kernel is
-            faster at every size.
-        costs_s: seconds by which the two are apart at the library's size.
+        equal_bytes: where both take the same time on this machine, the size nearest to the
+            library's; None if the same kernel is faster at every size that was compared.
+        costs_s: seconds by which the two are apart at the library's size, 0 or more.
         measured: whether both kernels, but for NCCL, were measured at both sizes.
-        faster: the faster of the two at the library's size.
+        faster: the faster of the two at the library's size; of equal ones the one below.
     """
 
     below: str
@@ -247,7 +247,7 @@ class LibraryList(Result):
 
 @result
 class LibraryChecks(LibraryList):
-    """Library files without mistakes, as ``library validate`` has them: ``rows`` is one of each file."""
+    """Library files without mistakes, as ``library check`` has them: ``rows`` is one of each file."""
 
     checks: tuple[CheckedLibrary, ...] = ()
 
