@@ -55,13 +55,20 @@ class Dependency(NamedTuple):
     step: int  # -1 where the file names none, which msccl_machine refuses as it does any that is not there
 
 
+class StepPlace(NamedTuple):
+    """Where the chunks that a step reads or writes begin, in its GPU's memory."""
+
+    buffer: str  # i, o or s: input, output or scratch
+    offset: int  # in chunks; -1 where the file states none
+
+
 class Op(NamedTuple):
     """A step of a threadblock. Its numbers are the file's: whether its places lie inside of their buffers is
     checked when they are read or written (``Buffers.place``)."""
 
     type: str  # one of TYPES
-    source: tuple[str, int]  # buffer (i, o or s), offset in chunks; -1 where the file states none
-    target: tuple[str, int]  # likewise
+    source: StepPlace
+    target: StepPlace
     chunks: int  # how many it moves; none where this is below 1
     after: Dependency | None  # what it waits for; None for nothing
     line: int  # of the file
@@ -72,8 +79,8 @@ class Block(NamedTuple):
 
     gpu: int  # its rank
     id: int
-    send: int  # the rank that it sends to; -1 for none
-    recv: int  # the rank that it receives from; -1 for none
+    send: int  # the rank that it sends to; below 0 for none
+    recv: int  # the rank that it receives from; below 0 for none
     channel: int  # -1 where the file states none
     ops: list[Op]
 
@@ -271,14 +278,14 @@ class _XmlEvents:
             raise self._error(what, "fewer channels or chunks")
         ops.append(Op(kind, source, target, chunks, after, self.parser.CurrentLineNumber))
 
-    def _place(self, attributes: Mapping[str, str], end: str) -> tuple[str, int]:
-        """The buffer and offset of a step's source or target; ``end``: src or dst. Steps that have none leave
-        the offset out: -1, which is never looked up."""
+    def _place(self, attributes: Mapping[str, str], end: str) -> StepPlace:
+        """The place of a step's source or target; ``end``: src or dst. A step that has none may leave the
+        offset out: -1, which ``Buffers.place`` refuses if the step uses it all the same."""
         buffer = attributes.get(f"{end}buf", INPUT)
         offset = self._number(attributes, f"{end}off", -1)
         if buffer not in (INPUT, OUTPUT, SCRATCH):
             raise self._error(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
-        return buffer, offset
+        return StepPlace(buffer, offset)
 
     def _number(self, attributes: Mapping[str, str], key: str, default: int | None = None) -> int:
         """The whole number of an attribute, which may be negative; ``default`` where it is missing, or

@@ -237,19 +237,22 @@ class KernelCrossover(Result):
         return self.group.ranks
 
 
+class LibraryRow(NamedTuple):
+    """A library in a listing."""
+
+    name: str
+    version: str
+    spoken: str  # the name that people know it by: ``vLLM``
+    operations: tuple[str, ...]
+    gpus: tuple[str, ...]
+
+
 @result
 class LibraryList(Result):
     """Every shipped library, a row each."""
 
     subject: ClassVar[str] = "library_files"
     rows: tuple[LibraryRow, ...]
-
-
-@result
-class LibraryChecks(LibraryList):
-    """Library files without mistakes, as ``library check`` has them: ``rows`` is one of each file."""
-
-    checks: tuple[CheckedLibrary, ...] = ()
 
 
 class CheckedLibrary(NamedTuple):
@@ -270,38 +273,11 @@ class CheckedLibrary(NamedTuple):
     warnings: tuple[Any, ...] = ()
 
 
-class LibraryRow(NamedTuple):
-    """A library in a listing."""
-
-    name: str
-    version: str
-    spoken: str  # the name that people know it by: ``vLLM``
-    operations: tuple[str, ...]
-    gpus: tuple[str, ...]
-
-
 @result
-class LibraryShown(Result):
-    """A library file: kernels, their formulas, what they were measured on, and the dispatch table.
+class LibraryChecks(LibraryList):
+    """Library files without mistakes, as ``library check`` has them: ``rows`` is one of each file."""
 
-    Args:
-        library: its name and version, ``vllm@0.24.0``.
-        spoken: the name that people know it by.
-        like: GPUs that were not measured, each with those that stand in for it, as one text.
-        sources: of its numbers, each once.
-        versions: those that were measured, where a file has several.
-        rules: of NCCL's cost model: keys and values; empty for kernels.
-    """
-
-    subject: ClassVar[str] = "library_files"
-    library: str
-    spoken: str
-    kernels: tuple[KernelRow, ...]
-    dispatch: tuple[DispatchRow, ...]
-    like: tuple[tuple[str, str], ...]
-    sources: tuple[str, ...]
-    versions: tuple[str, ...] = ()
-    rules: tuple[tuple[str, str], ...] = ()
+    checks: tuple[CheckedLibrary, ...] = ()
 
 
 class KernelRow(NamedTuple):
@@ -336,3 +312,27 @@ class DispatchRow(NamedTuple):
     to_bytes: float
     to_included: bool = False
     per: str = "rank"
+
+
+@result
+class LibraryShown(Result):
+    """A library file: kernels, their formulas, what they were measured on, and the dispatch table.
+
+    Args:
+        library: its name and version, ``vllm@0.24.0``.
+        spoken: the name that people know it by.
+        like: GPUs that were not measured, each with those that stand in for it, as one text.
+        sources: of its numbers, each once.
+        versions: those that were measured, where a file has several.
+        rules: of NCCL's cost model: keys and values; empty for kernels.
+    """
+
+    subject: ClassVar[str] = "library_files"
+    library: str
+    spoken: str
+    kernels: tuple[KernelRow, ...]
+    dispatch: tuple[DispatchRow, ...]
+    like: tuple[tuple[str, str], ...]
+    sources: tuple[str, ...]
+    versions: tuple[str, ...] = ()
+    rules: tuple[tuple[str, str], ...] = ()
