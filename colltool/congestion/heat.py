@@ -1,5 +1,11 @@
 """The hottest links of a layout, and strips that show how the load of each class is spread:
-:class:`Heat`."""
+:class:`Heat`.
+
+A *link* is here what :mod:`colltool.congestion.loads` calls a resource: a port, link or uplink, numbered
+within its class, a :class:`~colltool.network.links.LinkClass`: the links of one kind and direction of a tier.
+Each class has one strip. Output calls the class a ``line``, as its strip takes one line of the text. Loads are
+bytes, or multiples of M where no size was given (``Contention.unit``).
+"""
 
 from __future__ import annotations
 
@@ -15,30 +21,31 @@ from colltool.network.arrays import Floats
 from colltool.network.links import LinkClass, LinkModel
 
 HOTTEST = 10  # links in the table
-CELLS = 64  # cells in a heat strip, at most
+CELLS = 64  # in a heat strip, at most
 
 
 class LinkLoad(NamedTuple):
-    """Load of one resource."""
+    """Load of one link."""
 
     link: str  # its name: ``ib leaf 3 uplinks``
     line: str  # the name of its class, which has a heat strip: ``ib leaf uplinks``
-    load: float  # in the unit of the result
+    load: float
     capacity_Bps: float
-    over_ideal: float  # its load/capacity over the ideal of the group that it hurts most
-    groups: int  # that load it
+    over_ideal: float  # load/capacity over the ideal time of the group that it hurts most
+    groups: int  # how many groups load it
 
 
 class LinkClassLoad(NamedTuple):
-    """Resources of one kind and direction, for a heat strip."""
+    """The load of a class of links, with its heat strip."""
 
     line: str  # the name of the class
-    links: int
-    loaded: int  # links that carry anything
-    busiest: float  # the largest load, in the unit of the result
-    mean: float  # of the links that carry anything
-    per_cell: int  # links in a cell of the strip
-    cells: tuple[float, ...]  # the busiest of ``per_cell`` links each; 1 is the hottest link of all
+    links: int  # how many there are
+    loaded: int  # how many of them carry anything
+    busiest: float  # the largest load of a link
+    mean: float  # load of the links that carry anything; 0 where none does
+    per_cell: int  # links in a cell of the strip; the last cell may have fewer
+    # load/capacity of the busiest link of each cell, over that of the hottest link of all classes
+    cells: tuple[float, ...]
 
 
 class Heat:
@@ -46,24 +53,25 @@ class Heat:
     read them.
 
     Args:
-        models: of all tiers.
-        ideal_s: the ideal of each group, shape (groups,).
-        per_link: keep every loaded resource.
+        models: the links of each tier, innermost first; they name links.
+        ideal_s: the ideal time of each group, shape (groups,).
+        per_link: keep every loaded link for :meth:`every`, not only those that may be the hottest.
     """
 
     def __init__(self, models: Sequence[LinkModel], ideal_s: Floats, *, per_link: bool) -> None:
-        self.loaded = 0  # resources that carry anything
-        self.shared = 0  # resources that several groups load
-        self.tiers: set[int] = set()  # tiers in use
+        self.loaded = 0  # links that carry anything
+        self.shared = 0  # links that several groups load
+        self.tiers: set[int] = set()  # numbers of the tiers in use
         self._models = models
         self._ideal_s = ideal_s
         self._per_link = per_link
         self._links: list[LinkLoad] = []
-        self._hottest_s = 0.0
-        self._strips: list[LinkClassLoad] = []  # cells in seconds
+        self._hottest_s = 0.0  # load/capacity of the hottest link so far
+        # As lines() returns them, but with cells in seconds: the hottest link of all is known only at the end.
+        self._strips_in_seconds: list[LinkClassLoad] = []
 
     def add(self, loads: ClassTotals) -> None:
-        """Add the loads of a class of links."""
+        """Add the loads of a class of links; each class is added once, in the order of the wiring."""
         seconds = loads.load / loads.link_class.capacity_Bps
         used = np.flatnonzero(loads.users)
         self.tiers.add(loads.tier)
@@ -72,21 +80,22 @@ class Heat:
         self._hottest_s = max(self._hottest_s, float(seconds.max()))
         listed = used
         if not self._per_link:
-            # No more of a class can be among the hottest of all. Rounded to 1e-18 s, so that of links
-            # that are equal but for rounding the first are listed.
+            # The HOTTEST of this class are enough for the HOTTEST of all. Rounded to 1e-18 s, so that of
+            # links that are equal but for rounding the first are listed.
             hottest_first = np.argsort(-seconds[used].round(18), kind="stable")
             listed = np.sort(used[hottest_first[:HOTTEST]])
         self._links += [self._link_load(loads, resource) for resource in listed.tolist()]
         self._add_strip(loads)
 
     def _link_load(self, loads: ClassTotals, resource: int) -> LinkLoad:
-        """The load of one resource, and how much it hurts the group that it hurts most."""
+        """The load of the link with number ``resource``, and how much it hurts the group that it hurts most."""
         capacity_Bps = loads.link_class.capacity_Bps
         load = float(loads.load[resource])
-        # pairs are ordered by resource: those of this one follow each other
+        # Every link with each group that loads it, arrays of shape (pairs,) ordered by link: those of this
+        # one are at start to before end, at least one.
         start = np.searchsorted(loads.pairs.resource, resource, "left")
         end = np.searchsorted(loads.pairs.resource, resource, "right")
-        # the group that its time hurts most is the one with the shortest ideal
+        # its time is the same for all groups, so that it hurts the one with the shortest ideal most
         ideal_s = float(self._ideal_s[loads.pairs.group[start:end]].min())
         return LinkLoad(
             link=self._models[loads.tier].name(loads.class_number, resource),
@@ -98,12 +107,14 @@ class Heat:
         )
 
     def _add_strip(self, loads: ClassTotals) -> None:
-        """Add the heat strip of a class, cut into cells; none of a class without links."""
+        """Add the heat strip of a class, cut into at most :data:`CELLS` cells; none of a class without links."""
+        # arrays have places for links that the fabric lacks
         of_links = loads.load[loads.link_class.exists]
         if not len(of_links):
             return
         per_cell = ceil_div(len(of_links), CELLS)
-        busiest = np.maximum.reduceat(of_links, np.arange(0, len(of_links), per_cell))
+        # the largest load of each cell: reduceat() starts a new one at every per_cell-th link
+        of_cells = np.maximum.reduceat(of_links, np.arange(0, len(of_links), per_cell))
         loaded = of_links[of_links > 0]
         strip = LinkClassLoad(
             line=_line_name(loads.link_class),
@@ -112,9 +123,9 @@ class Heat:
             busiest=float(of_links.max()),
             mean=float(loaded.mean()) if len(loaded) else 0.0,
             per_cell=per_cell,
-            cells=tuple((busiest / loads.link_class.capacity_Bps).tolist()),
+            cells=tuple((of_cells / loads.link_class.capacity_Bps).tolist()),
         )
-        self._strips.append(strip)
+        self._strips_in_seconds.append(strip)
 
     def hottest(self) -> tuple[LinkLoad, ...]:
         """The :data:`HOTTEST` links with the most load/capacity, the hottest first; equal ones in the order
@@ -127,19 +138,18 @@ class Heat:
         return tuple(sorted(self._links, key=seconds, reverse=True)[:HOTTEST])
 
     def every(self) -> tuple[LinkLoad, ...]:
-        """Every loaded resource in the order of the wiring; empty without ``per_link``."""
+        """Every loaded link in the order of the wiring; empty without ``per_link``."""
         return tuple(self._links) if self._per_link else ()
 
     def lines(self) -> tuple[LinkClassLoad, ...]:
-        """The heat strip of every class of the tiers in use, in the order of the wiring; in its cells 1 is
-        the hottest link of all."""
+        """The heat strip of every class that was added and has links, in the order of the wiring."""
         lines = []
-        for strip in self._strips:
+        for strip in self._strips_in_seconds:
             cells = tuple(cell / self._hottest_s for cell in strip.cells)
             lines.append(strip._replace(cells=cells))
         return tuple(lines)
 
 
-def _line_name(kind: LinkClass) -> str:
-    """The name of a class in output: ``ib leaf uplinks``."""
-    return f"{kind.tier} {kind.name}"
+def _line_name(link_class: LinkClass) -> str:
+    """The name of a class in output, its tier first: ``ib leaf uplinks``."""
+    return f"{link_class.tier} {link_class.name}"

@@ -1,6 +1,7 @@
 """A layout in memory: groups of ranks and what each runs (:class:`Layout`).
 
-Those of a pattern, half a million of them, are a few arrays until one is looked at.
+A pattern has up to half a million groups. They are a few arrays, of which a record is made when it is looked
+at: :class:`PatternGroups`, a case of :class:`LazyRecords`, as are the costs of groups in ``contention``.
 """
 
 from collections.abc import Sequence
@@ -17,15 +18,18 @@ T = TypeVar("T")
 
 
 class GroupLayout(NamedTuple):
-    """A group's members in order, and what it runs; None is left to the caller."""
+    """A group's members in order, and what it runs. Where it does not say what, the field is None, and the
+    arguments of ``contention`` count."""
 
     name: str
-    ranks: Ranks  # as the file numbers them
-    endpoints: Ranks  # where the map puts them
+    ranks: Ranks  # as the layout numbers them
+    endpoints: (
+        Ranks  # of the fabric: where the map of the layout puts each of the ranks, in their order
+    )
     primitive: Primitive | None = None
     algorithm: str | None = None
     size: float | None = None  # bytes per rank
-    where: str = ""  # its place in the file
+    where: str = ""  # its place in the layout file, for errors; empty of a pattern's
 
 
 class Layout(NamedTuple):
@@ -33,14 +37,17 @@ class Layout(NamedTuple):
 
     name: str
     groups: Sequence[GroupLayout]
-    overrides: tuple[tuple[str, str], ...] = ()  # with which the file was read
+    overrides: tuple[
+        tuple[str, str], ...
+    ] = ()  # keys and values that were set over those of the file
 
 
 class LazyRecords(Sequence[T]):
-    """Records made when they are looked at: half a million of them are a few arrays until then."""
+    """A sequence of records, one for each group of a layout, that are made when they are looked at. A
+    subclass defines ``__len__`` and :meth:`_record`. It equals any sequence of equal records."""
 
     def _record(self, number: int) -> T:
-        """The record with a number from 0 on, below the length."""
+        """The record with this number: 0 or more, and below the length."""
         raise NotImplementedError
 
     @overload
@@ -50,6 +57,7 @@ class LazyRecords(Sequence[T]):
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
             return tuple(self[number] for number in range(*index.indices(len(self))))
+        # range() counts negative indices from the end, and raises IndexError for those outside
         return self._record(range(len(self))[index])
 
     def __repr__(self) -> str:
@@ -63,15 +71,16 @@ class LazyRecords(Sequence[T]):
 
 
 class PatternGroups(LazyRecords[GroupLayout]):
-    """The groups g0, g1 ... of one pattern, all of one size; ``ends`` has their endpoints, shape (groups,
-    N).
+    """The groups g0, g1 ... of one pattern, all of N ranks. Attributes ``ranks`` and ``ends``: the ranks of the
+    groups and the endpoints of these, arrays of shape (groups, N).
 
     Args:
         ranks: the ranks of each group.
-        endpoints: the endpoint of every rank.
+        endpoints: the endpoint of every rank of the fabric, by rank.
     """
 
     def __init__(self, ranks: Sequence[Ranks], endpoints: Ranks) -> None:
+        # SMALL, 32 bits, holds any rank: fabrics of layouts are small enough
         self.ranks = np.array(ranks, dtype=SMALL)
         self.ends = np.array(endpoints, dtype=SMALL)[self.ranks]
 

@@ -10,27 +10,37 @@ parser of the runtime, microsoft/msccl src/misc/msccl.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, nearest, printable
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.custom.postcondition import MOST_RANKS
 from colltool.custom.schedule import MOST_MOVES
 
+if TYPE_CHECKING:
+    from xml.parsers.expat import XMLParserType
+
 # Limits of what is executed in seconds.
 MOST_STEPS = 200_000
 MOST_BLOCKS = 65_536  # threadblocks of a file
-# Digits of a number: larger ones are no counts.
+# Characters of a number, the sign included: what is longer is no count of anything.
 _LONGEST_NUMBER = 9
 
-# Types of steps. s sends the source, r receives to the target, rcs receives, copies and sends. Another
-# r reduces: rrc, rrs and rrcs add what arrives to the source, and copy or send the sum, or both. cpy
-# and re copy and add within a GPU.
+# Types of steps:
+#   s     send the source
+#   r     receive into the target
+#   rcs   receive, copy into the target and send on
+#   rrc   receive, add the source, copy the sum into the target
+#   rrs   receive, add the source, send the sum on
+#   rrcs  receive, add the source, copy the sum into the target and send it on
+#   cpy   copy the source into the target, within the GPU
+#   re    add the source to the target, within the GPU
+#   nop   move nothing: it only waits for what it depends on
 SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
 RECEIVES = frozenset(("r", "rcs", "rrc", "rrs", "rrcs"))
 LOCAL = frozenset(("cpy", "re"))
 TYPES = (*sorted(SENDS | RECEIVES | LOCAL), "nop")
-# element -> the element around it
+# element -> the element around it; nothing is around the outermost
 _PARENTS = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 
@@ -42,17 +52,25 @@ class Dependency(NamedTuple):
     """A step of another threadblock of the same GPU."""
 
     block: int  # the threadblock's id
-    step: int
+    step: int  # -1 where the file names none, which msccl_machine refuses as it does any that is not there
+
+
+class StepPlace(NamedTuple):
+    """Where the chunks that a step reads or writes begin, in its GPU's memory."""
+
+    buffer: str  # i, o or s: input, output or scratch
+    offset: int  # in chunks; -1 where the file states none
 
 
 class Op(NamedTuple):
-    """A step of a threadblock."""
+    """A step of a threadblock. Its numbers are the file's: whether its places lie inside of their buffers is
+    checked when they are read or written (``Buffers.place``)."""
 
     type: str  # one of TYPES
-    source: tuple[str, int]  # buffer, offset in chunks
-    target: tuple[str, int]  # the same
-    chunks: int
-    after: Dependency | None  # what it waits for
+    source: StepPlace
+    target: StepPlace
+    chunks: int  # how many it moves; none where this is below 1
+    after: Dependency | None  # what it waits for; None for nothing
     line: int  # of the file
 
 
@@ -61,9 +79,9 @@ class Block(NamedTuple):
 
     gpu: int  # its rank
     id: int
-    send: int  # the rank that it sends to; -1 for none
-    recv: int  # the rank that it receives from; -1 for none
-    channel: int
+    send: int  # the rank that it sends to; below 0 for none
+    recv: int  # the rank that it receives from; below 0 for none
+    channel: int  # -1 where the file states none
     ops: list[Op]
 
     @property
@@ -85,36 +103,57 @@ class Algo(NamedTuple):
     name: str
     collective: str  # in MSCCL's word, in small letters
     ranks: int
-    chunks: int  # equal parts of the larger buffer
-    root: int
-    # the ways to run it: True for in place, False for out of place; the first one preferred
+    chunks: int  # nchunksperloop: into how many equal parts the larger of input and output is cut
+    root: int  # of a broadcast or reduce: a rank
+    # the ways to run it, at least one: True for in place, False for out of place; the first one preferred
     in_place: tuple[bool, ...]
     buffers: dict[tuple[int, str], int]  # chunks of each buffer of each GPU
     blocks: list[Block]
     file: str
 
     def error_at_line(self, what: str, line: int, fix: str = "") -> ColltoolError:
-        """The error to raise about a line of the file."""
+        """The error to raise about a line of the file; ``fix``: how to mend it, empty if unknown."""
         return ColltoolError(what, where=f"{self.file}:{line}", fix=fix)
 
 
 def algo_of(text: str, file: str, name: str) -> Algo:
-    """Return the algorithm of an XML text; ``name``: in case it has none. A ColltoolError names the
-    line that is wrong."""
-    return _XmlEvents(file, name).read(text)
+    """Return the algorithm of an XML text.
+
+    Args:
+        file: its path, for errors.
+        name: of the algorithm, in case the text has none.
+
+    Raises:
+        ColltoolError: no valid XML, or not MSCCL's; it names the line.
+    """
+    # not at the top: files of other formats need no parser of XML
+    from xml.parsers import expat
+
+    events = _XmlEvents(expat.ParserCreate(), file, name)
+    try:
+        events.parser.Parse(text.encode(), True)
+    except expat.ExpatError as error:
+        what = f"not valid XML: {expat.ErrorString(error.code)}"
+        where = f"{file}:{error.lineno}:{error.offset + 1}"
+        raise ColltoolError(what, where=where) from error
+    return events.algo()
 
 
 class _XmlEvents:
-    """Collects the elements of a text, as expat reports them, into an :class:`Algo`. Each element is checked
-    when it begins, so that an error has its line."""
+    """Collects the elements of a text, as a parser of expat reports them; :meth:`algo` makes an
+    :class:`Algo` of them at the end. Each element is checked when it begins, so that an error has its line."""
 
-    def __init__(self, file: str, name: str) -> None:
+    def __init__(self, parser: XMLParserType, file: str, name: str) -> None:
+        self.parser = parser  # it knows the line that it reads
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.StartDoctypeDeclHandler = self._doctype
         self.file = file
         self.name = name
         self.open: list[str] = []  # elements that have not ended, the outermost first
         self.head: dict[str, str] = {}  # attributes of ``algo``
-        self.gpu = -1  # the last that was begun
-        self.gpus: set[int] = set()
+        self.gpu = -1  # the rank of the last ``gpu`` that was begun; -1 before the first
+        self.gpus: set[int] = set()  # ranks
         self.buffers: dict[tuple[int, str], int] = {}
         self.blocks: list[Block] = []
         self.block_ids: set[tuple[int, int]] = set()  # GPU and id
@@ -122,28 +161,10 @@ class _XmlEvents:
         self.steps = 0
         self.moves = 0
 
-    def read(self, text: str) -> Algo:
-        """Return the algorithm of a text."""
-        # not at the top: files of other formats need no parser of XML
-        from xml.parsers import expat
-
-        self.parser = expat.ParserCreate()
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.StartDoctypeDeclHandler = self._doctype
-        try:
-            self.parser.Parse(text.encode(), True)
-        except expat.ExpatError as error:
-            what = f"not valid XML: {expat.ErrorString(error.code)}"
-            where = f"{self.file}:{error.lineno}:{error.offset + 1}"
-            raise ColltoolError(what, where=where) from error
-        return self._checked_algo()
-
-    def _checked_algo(self) -> Algo:
-        """The algorithm, once all elements are read: checked as a whole."""
+    def algo(self) -> Algo:
+        """Return the algorithm once all elements are read; ColltoolError where they do not fit together."""
         in_place = self._number(self.head, "inplace", 0)
-        # -1 where the file does not say
-        out_of_place = self._number(self.head, "outofplace", -1)
+        out_of_place = self._number(self.head, "outofplace", 0)
         ranks = len(self.gpus)
         if self.gpus != set(range(ranks)) or not 2 <= ranks <= MOST_RANKS:
             raise self._error(
@@ -151,7 +172,8 @@ class _XmlEvents:
             )
         if self._number(self.head, "ngpus", ranks) != ranks:
             raise self._error(f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there")
-        # A file that states neither is out of place; one in place alone may leave the other out.
+        # The flags of a file, and its ways: neither or outofplace alone, out of place; inplace alone, in
+        # place; both, both ways with the one in place first.
         ways = []
         if in_place:
             ways.append(True)
@@ -195,6 +217,7 @@ class _XmlEvents:
                 self._start_step(attributes)
 
     def _end(self, _name: str) -> None:
+        """Close the innermost element: expat has checked that its name is this one."""
         self.open.pop()
 
     def _start_gpu(self, attributes: Mapping[str, str]) -> None:
@@ -207,7 +230,7 @@ class _XmlEvents:
             self.buffers[self.gpu, buffer] = self._number(attributes, f"{buffer}_chunks", 0)
 
     def _start_block(self, attributes: Mapping[str, str]) -> None:
-        """Open a threadblock."""
+        """Open a threadblock of the open GPU; -1 stands for a peer or a channel that it does not have."""
         block = Block(
             self.gpu,
             self._number(attributes, "id"),
@@ -248,22 +271,25 @@ class _XmlEvents:
             after = Dependency(after_block, after_step)
         # Counted while it is read: a small file can name millions of chunks.
         self.steps += 1
+        # A step of a negative count moves nothing when it is executed, and must not make room for others.
         self.moves += max(0, chunks)
         if self.steps > MOST_STEPS or self.moves > MOST_MOVES:
             what = f"more than {MOST_STEPS} steps, or {MOST_MOVES} chunks moved, are not followed"
             raise self._error(what, "fewer channels or chunks")
         ops.append(Op(kind, source, target, chunks, after, self.parser.CurrentLineNumber))
 
-    def _place(self, attributes: Mapping[str, str], end: str) -> tuple[str, int]:
-        """The buffer and offset of a step's source or target; ``end``: src or dst."""
+    def _place(self, attributes: Mapping[str, str], end: str) -> StepPlace:
+        """The place of a step's source or target; ``end``: src or dst. A step that has none may leave the
+        offset out: -1, which ``Buffers.place`` refuses if the step uses it all the same."""
         buffer = attributes.get(f"{end}buf", INPUT)
         offset = self._number(attributes, f"{end}off", -1)
         if buffer not in (INPUT, OUTPUT, SCRATCH):
             raise self._error(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
-        return buffer, offset
+        return StepPlace(buffer, offset)
 
     def _number(self, attributes: Mapping[str, str], key: str, default: int | None = None) -> int:
-        """The whole number of an attribute; an error if it is missing without a default."""
+        """The whole number of an attribute, which may be negative; ``default`` where it is missing, or
+        ColltoolError without one."""
         text = attributes.get(key)
         if text is None:
             if default is None:
@@ -271,7 +297,7 @@ class _XmlEvents:
             return default
         if not text.removeprefix("-").isdecimal() or not text.isascii():
             raise self._error(f"{key} is a whole number, got '{clipped(text)}'")
-        # int() of a text takes quadratic time.
+        # int() of a long text takes quadratic time.
         if len(text) > _LONGEST_NUMBER:
             raise self._error(f"{key} is too large a number: '{clipped(text)}'")
         return int(text)

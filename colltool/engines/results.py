@@ -1,13 +1,16 @@
 """Results of kernels: prices by a library's own kernels (:class:`KernelPrice`), crossovers
-(:class:`KernelCrossover`), and listings of libraries (:class:`LibraryList`, :class:`LibraryShown`)."""
+(:class:`KernelCrossover`), and listings of libraries (:class:`LibraryList`, :class:`LibraryShown`).
+
+Libraries are files of :mod:`colltool.engines.files`, which says what an ``operation`` may be: a collective, or
+prepare, dispatch and combine of experts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor, parse_primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.engines.tokens import Tokens
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.interval import Interval
@@ -23,17 +26,22 @@ class KernelEstimate(NamedTuple):
 
     Args:
         library: ``vllm@0.24.0``; ``nccl`` for what it leaves to NCCL.
-        bytes: M of an all-reduce; for experts what leaves the busiest rank.
-        latency_s, bandwidth_s: the parts of its time that do not and that do grow with bytes.
-        wire: the outermost tier that carries it.
-        formula: as ``library show`` prints it.
-        error: the median relative error; None if unknown.
-        error_of: the rows on which the error was measured.
-        measured: what its numbers were measured on.
+        operation: one of ``OPERATIONS`` of the library files.
+        bytes: M of a collective; for experts what leaves the busiest rank.
+        latency_s: the part of its time that is the same for any number of bytes.
+        bandwidth_s: the part that grows with the bytes.
+        wire: the name of the outermost tier that carries it; empty if none does.
+        formula: in words, as ``library show`` prints it.
+        error: the median relative error of such prices; None if unknown.
+        error_of: the rows on which this error was measured, in words; empty if unknown.
+        measured: what its numbers were measured on, in words.
         picked: whether the library takes this kernel.
-        measured_here: whether it was measured on such a GPU, number of ranks and size.
+        measured_here: whether it was measured on such a GPU, number of ranks and size; else its
+            numbers are carried over, with a larger error.
+        notes: sentences on where its numbers are not those of this call.
         interval: where nine of ten measurements lie; None if unknown.
-        mode: whether it runs as in a CUDA graph, or as the engine's host calls it.
+        mode: for experts ``graph`` for the kernel alone, as a CUDA graph runs it, or ``eager``, as
+            the engine's host calls it; a collective's is in :class:`KernelPrice`.
         captured: whether a CUDA graph can run it.
         sends: the format of the values that it sends; empty for other calls than of experts.
     """
@@ -60,6 +68,7 @@ class KernelEstimate(NamedTuple):
 
     @property
     def total_s(self) -> float:
+        """The time of the call."""
         return self.latency_s + self.bandwidth_s
 
     @property
@@ -76,7 +85,7 @@ class KernelEstimate(NamedTuple):
 
     @property
     def bound(self) -> str:
-        """What takes more of it: ``latency`` or ``bandwidth``."""
+        """Which part is the larger: ``latency``, also where both are equal, or ``bandwidth``."""
         return "latency" if self.latency_s >= self.bandwidth_s else "bandwidth"
 
 
@@ -91,6 +100,8 @@ def row_of_algorithm(
     """Return colltool's price of an algorithm as a row among kernels.
 
     Args:
+        row: of one size.
+        library: as :class:`KernelEstimate` names it.
         size: bytes.
         measured: words for where the price is from.
     """
@@ -103,6 +114,7 @@ def row_of_algorithm(
         latency_s=float(row.alpha_s + row.overhead_s + row.software_s),
         bandwidth_s=float(row.bandwidth_s),
         wire=row.phases[-1].tier if row.phases else "",
+        # an algorithm has no formula of kernels: its title says what is priced
         formula=row.title,
         measured=measured,
         interval=row.interval,
@@ -110,8 +122,8 @@ def row_of_algorithm(
 
 
 class KernelChoice(NamedTuple):
-    """The requested library and the kernel that it takes, by its table or as the fastest; ``reason``
-    says which, for people."""
+    """The requested library, by name and version, and the kernel that it takes, by its table or as the fastest;
+    ``reason`` says which, for people."""
 
     name: str
     version: str
@@ -119,18 +131,24 @@ class KernelChoice(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class KernelPrice(Result):
-    """One call by a library's kernels: the one that it takes first, then the fastest.
+    """One call by a library's kernels.
 
     Args:
-        bytes: M of an all-reduce; for dispatch and combine all copies of all tokens of a rank: tokens
-            times experts of each, values of a token and bytes of a value.
-        results: the one that the library takes first; at least one.
+        fabric: its name.
+        operation: as of :class:`KernelEstimate`.
+        bytes: M of a collective; for experts all copies of all tokens of a rank: tokens times
+            experts of each, values of a token and bytes of a value.
+        results: at least one: the one that the library takes, then the others, the fastest first.
+            For experts those measured on such a call come before extrapolated ones, and of
+            each those that send the requested format before others.
         library: the requested one; None if every library measured on the machine is listed.
-        what: the tokens of a call of experts.
-        refused: libraries that were not measured there, and why.
-        mode: ``graph`` if a CUDA graph launches it, or ``eager``; None for experts.
+        what: the tokens of a call of experts; None for a collective.
+        refused: libraries that were not measured there, each with the reason.
+        mode: ``graph`` if a CUDA graph launches it, or ``eager``; None for experts, of which each
+            row has its own.
+        notes: sentences of the library's file on all of its prices.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -152,16 +170,16 @@ class KernelPrice(Result):
 
     @property
     def best(self) -> KernelEstimate:
-        """The one that the library takes."""
+        """The one that the library takes; of several libraries the first of their rows."""
         return self.results[0]
 
     @property
     def fastest(self) -> KernelEstimate:
-        """The one that takes least, whatever the library takes."""
+        """The one that takes the least time, whichever the library takes."""
         return min(self.results, key=lambda row: row.total_s)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class KernelPriceList(Result):
     """One :class:`KernelPrice` a size."""
 
@@ -174,12 +192,12 @@ class Threshold(NamedTuple):
 
     Args:
         below, above: the kernels on either side; ``nccl`` where it leaves a call to NCCL.
-        at_bytes: the library's own size.
-        equal_bytes: where both take the same time on this machine; None if the same kernel is
-            faster at every size.
-        costs_s: seconds by which the two are apart at the library's size.
-        measured: whether both kernels were measured at both sizes.
-        faster: the faster of the two at the library's size.
+        at_bytes: the library's own size, at which it changes from one to the other.
+        equal_bytes: where both take the same time on this machine, the size nearest to the
+            library's; None if the same kernel is faster at every size that was compared.
+        costs_s: seconds by which the two are apart at the library's size, 0 or more.
+        measured: whether both kernels, but for NCCL, were measured at both sizes.
+        faster: the faster of the two at the library's size; of equal ones the one below.
     """
 
     below: str
@@ -191,14 +209,16 @@ class Threshold(NamedTuple):
     faster: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class KernelCrossover(Result):
     """Where one kernel of a library overtakes another, and the library's own thresholds.
 
     Args:
-        crossings: each a size in bytes, the fastest kernel below, and the fastest above.
+        library: its name and version, ``vllm@0.24.0``.
+        crossings: ascending; each a size in bytes, the fastest kernel below, and the fastest above.
         thresholds: empty if the library's table is unknown.
         mode: as in :class:`KernelPrice`.
+        notes: sentences of the library's file on these kernels.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -217,7 +237,17 @@ class KernelCrossover(Result):
         return self.group.ranks
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+class LibraryRow(NamedTuple):
+    """A library in a listing."""
+
+    name: str
+    version: str
+    spoken: str  # the name that people know it by: ``vLLM``
+    operations: tuple[str, ...]
+    gpus: tuple[str, ...]
+
+
+@result
 class LibraryList(Result):
     """Every shipped library, a row each."""
 
@@ -225,20 +255,15 @@ class LibraryList(Result):
     rows: tuple[LibraryRow, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LibraryChecks(LibraryList):
-    """Library files without mistakes."""
-
-    checks: tuple[CheckedLibrary, ...] = ()
-
-
 class CheckedLibrary(NamedTuple):
     """A library file without mistakes.
 
     Args:
         file: its path as typed.
-        kernels, thresholds: how many it has.
-        warnings: none, as no check doubts anything; results of other files have some.
+        row: the library in a listing.
+        kernels, thresholds: how many it has of each.
+        warnings: always empty. One view renders the checks of all kinds of files, and reads the
+            warnings that those of other kinds have.
     """
 
     file: str
@@ -248,22 +273,56 @@ class CheckedLibrary(NamedTuple):
     warnings: tuple[Any, ...] = ()
 
 
-class LibraryRow(NamedTuple):
-    """A library in a listing; ``spoken`` is its display name."""
+@result
+class LibraryChecks(LibraryList):
+    """Library files without mistakes, as ``library check`` has them: ``rows`` is one of each file."""
 
-    name: str
-    version: str
-    spoken: str
-    operations: tuple[str, ...]
+    checks: tuple[CheckedLibrary, ...] = ()
+
+
+class KernelRow(NamedTuple):
+    """A kernel in a library's listing."""
+
+    kernel: str
+    operation: str
+    gpus: tuple[str, ...]  # that it was measured on
+    ranks: tuple[int, int]  # the fewest and the most that it was measured on
+    sizes: str  # the least and the largest that were measured: bytes or tokens; empty if not stated
+    formula: str  # in words
+    parameters: str  # ``name=value`` joined by commas, without those that are 0
+    error: float | None  # the median relative error; None if unknown
+    said: str  # notes of the file: the network, and what else it says; empty if nothing
+
+
+class DispatchRow(NamedTuple):
+    """A row of a dispatch table in a library's listing: where the library takes this kernel.
+
+    Args:
+        gpus: empty for any.
+        ranks: the fewest and the most, both included.
+        from_bytes, to_bytes: the sizes, without ``to_bytes`` itself unless ``to_included``.
+        per: what the sizes are of: ``rank``, M of a rank; ``block``, one of an all-to-all; or
+            ``total``, all ranks together.
+    """
+
+    kernel: str
     gpus: tuple[str, ...]
+    ranks: tuple[int, int]
+    from_bytes: float
+    to_bytes: float
+    to_included: bool = False
+    per: str = "rank"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class LibraryShown(Result):
     """A library file: kernels, their formulas, what they were measured on, and the dispatch table.
 
     Args:
-        like: GPUs that were not measured, each with those that stand in for it.
+        library: its name and version, ``vllm@0.24.0``.
+        spoken: the name that people know it by.
+        like: GPUs that were not measured, each with those that stand in for it, as one text.
+        sources: of its numbers, each once.
         versions: those that were measured, where a file has several.
         rules: of NCCL's cost model: keys and values; empty for kernels.
     """
@@ -277,34 +336,3 @@ class LibraryShown(Result):
     sources: tuple[str, ...]
     versions: tuple[str, ...] = ()
     rules: tuple[tuple[str, str], ...] = ()
-
-
-class KernelRow(NamedTuple):
-    """A kernel in a library's listing, with sizes or tokens, formula and parameters as text."""
-
-    kernel: str
-    operation: str
-    gpus: tuple[str, ...]
-    ranks: tuple[int, int]
-    sizes: str
-    formula: str
-    parameters: str
-    error: float | None
-    said: str
-
-
-class DispatchRow(NamedTuple):
-    """A row of a dispatch table in a library's listing; no GPUs for any.
-
-    Args:
-        to_included: whether the last size counts.
-        per: what the sizes are of: a rank, a block of an all-to-all, or all ranks in total.
-    """
-
-    kernel: str
-    gpus: tuple[str, ...]
-    ranks: tuple[int, int]
-    from_bytes: float
-    to_bytes: float
-    to_included: bool = False
-    per: str = "rank"

@@ -37,9 +37,10 @@ class LibraryChoice(NamedTuple):
     """The library that a price is for, and its own choice for the call if its cost model is known.
 
     Args:
-        version: of the cost model's data.
-        pick: what it estimates to be fastest.
-        ways: every algorithm and protocol in its order, with the reason if one cannot run.
+        version: of the cost model's data; empty without these.
+        pick: the algorithm and protocol that its cost model takes to be the fastest; None if unknown.
+        ways: every algorithm and protocol in the cost model's order, with the reason if one cannot
+            run.
         runs: our price of the pick; None if no schedule of ours corresponds to it.
         reason: why there is no pick; empty for libraries without a cost model here.
     """
@@ -57,8 +58,8 @@ class Accuracy(NamedTuple):
 
     Args:
         median: of |price / measured - 1|.
-        p90: its 90th percentile.
-        rows: how many rows.
+        p90: the 90th percentile of the same; None if unknown.
+        rows: how many rows these are of.
         like: what these are; ``no measured row`` or ``datasheet`` where there are none and the error
             is that of others.
     """
@@ -76,11 +77,11 @@ class AssumptionsUsed(NamedTuple):
     usual: ModelOptions
 
     def echo(self) -> dict[str, Any]:
-        """The options that JSON repeats."""
+        """The options that JSON repeats, with their values."""
         return self.readings.echo()
 
     def unusual(self) -> dict[str, Any]:
-        """The options that differ from the usual ones."""
+        """The options whose values differ from the usual ones."""
         return self.readings.unlike(self.usual)
 
 
@@ -93,7 +94,7 @@ class Gain(NamedTuple):
     Args:
         kind: what was changed: a tier's bandwidth, its latencies, or launches.
         tier: whose; empty for launches.
-        set: the same change as ``--set`` takes it.
+        set: the same change as ``--set`` takes it, ``KEY=VALUE`` each.
         total_s: the seconds that the schedule then takes.
     """
 
@@ -115,18 +116,21 @@ class Price(Result):
     """Every algorithm for one primitive, group and size.
 
     Args:
-        bytes: M, or an array of sizes.
+        fabric: its name.
+        bytes: M, or an array of sizes, of which every number of a row is then an array.
         mode: ``ideal`` without contention, else ``realistic``.
-        results: what the user can run, the library's own pick first where it is known, then fastest
-            first (for arrays in registry order); then other libraries' schedules, references,
-            idealised and hypothetical ones, never called the fastest. Where algorithms were named,
-            those fastest first, whatever their status.
+        results: first :attr:`leading`, the rows that may be called the fastest: the library's own
+            pick where it is one of the rows, then the fastest first (for arrays in the registry's
+            order). Then :attr:`others`, kind by kind from other libraries' to hypothetical ones,
+            each kind in that order too.
+        infeasible: the algorithms without a row; empty if algorithms were named.
+        overrides: the values that were set.
         library: None if any may run.
         leads_on_one_port: title of the leader under ``ports="one"`` if it is another one (for
             arrays a tuple, one for each size); empty if algorithms were named.
         accuracy: of the first row; None for an ideal price and arrays.
         failed: plugins of the group ``colltool.algorithms`` that offered nothing usable, and why.
-        asked: the algorithms that were named.
+        asked: the algorithms that were named; empty for all.
         inert: values that were set and do not move the first row.
         as_filed_s: seconds of the first row without the values that were set; None if there are none.
         assumed: tiers and the media that their names or devices were taken for.
@@ -167,7 +171,8 @@ class Price(Result):
         return tuple(estimate for estimate in self.results if not self.leads(estimate))
 
     def leads(self, estimate: AlgorithmEstimate) -> bool:
-        """Whether a row may be called the fastest."""
+        """Whether a row of this price may be called the fastest; an equal one of another price does not
+        count."""
         return any(estimate is leader for leader in self.leading)
 
     @property
@@ -177,19 +182,24 @@ class Price(Result):
 
     @property
     def shows_pick(self) -> bool:
-        """Whether the first row, of which there must be one, is what the library picks."""
+        """Whether the first row is our price of what the library picks; the price must have a row."""
         runs = self.library.runs if self.library else None
         return runs is not None and runs is self.results[0]
 
     @property
     def fastest(self) -> AlgorithmEstimate:
-        """The fastest row that may lead, whatever the library picks, else :attr:`best`."""
+        """The fastest row that may lead, whatever the library picks; :attr:`best` if none may.
+
+        Raises:
+            ColltoolError: the price is of an array of sizes.
+        """
+        # of an array the default raises, which is worked out in any case
         return min(self.leading, key=lambda row: float(row.total_s), default=self.best)
 
     @property
     def slower_pick(self) -> float | None:
-        """Our price of the library's pick relative to its fastest schedule: 1 if it picks that, else
-        more. None without a price of the pick."""
+        """Our price of the library's pick over that of the fastest row that the library can run: 1 if it
+        picks that, else more. None without a price of the pick; one size only."""
         if self.library is None or self.library.runs is None:
             return None
         picked_s = float(self.library.runs.total_s)
@@ -200,14 +210,18 @@ class Price(Result):
         return picked_s / min([picked_s, *runnable_s])
 
     def top(self, count: int) -> Price:
-        """Keep only the fastest ``count`` of the leading rows, or of the others if none may
-        lead."""
+        """Return the price with only the first ``count`` of the leading rows, or of the others if none may
+        lead, in their order: the library's pick stays first, and of arrays these are not the fastest."""
         return replace(self, results=(self.leading or self.others)[:count])
 
     @property
     def best(self) -> AlgorithmEstimate:
         """What the library picks, where known, else the fastest row that may lead, else the first
-        of the others."""
+        of the others.
+
+        Raises:
+            ColltoolError: the price is of an array of sizes.
+        """
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError(
                 "an array of sizes has no single best",
@@ -221,7 +235,7 @@ class PriceList(Result):
     """One :class:`Price` per size, in the order of the sizes.
 
     Args:
-        winners_only: no sizes were named, so that each price has the two fastest rows alone.
+        winners_only: no sizes were named, so that each price has its first two rows alone.
         crossover: without sizes, which algorithm runs from which size; None where algorithms were
             named.
     """
@@ -232,7 +246,7 @@ class PriceList(Result):
     crossover: Crossover | None = None
 
     def top(self, count: int) -> PriceList:
-        """Each price by :meth:`Price.top`."""
+        """Return the list with :meth:`Price.top` of each price."""
         return replace(self, prices=tuple(price.top(count) for price in self.prices))
 
 
@@ -241,7 +255,7 @@ class Breakdown(Result):
     """Where the time of one schedule goes.
 
     Args:
-        price: of this schedule alone.
+        price: of this schedule: its only row.
         baselines: flat algorithms to compare it with.
         segments: the best cut of what it pipelines.
         gains: what would make it faster, the largest first.
@@ -266,8 +280,10 @@ class AlgorithmPair(NamedTuple):
     """Two algorithms and every size at which one overtakes the other.
 
     Args:
-        a, b: their titles.
-        dominates: the title of the one that is faster at any size; None where they cross.
+        a, b: their titles, which crossings name them by.
+        crossings: ascending by size; empty where one dominates.
+        dominates: the title of the one that is faster at any size, of equal ones ``a``; None where
+            they cross.
         approximations: sizes at which textbooks have them cross, by formula.
         a_spec, b_spec: as ``--algorithm`` takes them.
         a_name, b_name: as outputs lead with them.
@@ -284,11 +300,11 @@ class AlgorithmPair(NamedTuple):
     b_name: str = ""
 
     def named(self, title: str | None) -> str | None:
-        """The name of one of the two by its title; None for None."""
+        """The name that outputs lead with of one of the two, by its title; None for None, or another title."""
         return {self.a: self.a_name, self.b: self.b_name}.get(title or "")
 
     def spec(self, title: str | None) -> str | None:
-        """How to type one of the two, by its title; None for None."""
+        """How to type one of the two, by its title; None for None, or another title."""
         return {self.a: self.a_spec, self.b: self.b_spec}.get(title or "")
 
 
@@ -299,7 +315,7 @@ class Winner(NamedTuple):
     to_bytes: float | None  # None: without end
     algorithm: str  # its title; of a library's picks the name in its cost model
     protocol: str = ""  # empty where the fabric lists none
-    spec: str = ""
+    spec: str = ""  # as ``--algorithm`` takes it; empty where no schedule of ours corresponds to it
     # n*, bytes, below which latency dominates; None if its price has no closed form
     balance: float | None = None
     name: str = ""  # what it goes by: the library's name, else ours
@@ -309,9 +325,10 @@ class PickCost(NamedTuple):
     """Where a library's choice costs most.
 
     Args:
-        bytes: the size.
-        factor: ``pick_s`` over ``fastest_s``, the time of the fastest schedule that it has.
-        pick, fastest: names of the two.
+        bytes: the size at which it does.
+        factor: ``pick_s`` over ``fastest_s``.
+        pick: the name of what it picks there, which takes ``pick_s``.
+        fastest: the name of the fastest schedule that it has, which takes ``fastest_s``.
         close: the fastest is within the interval of the pick, so that either may be the faster.
     """
 
@@ -329,12 +346,22 @@ class Crossover(Result):
     """The crossovers of one primitive on one group.
 
     Args:
-        winners: who is fastest at each size of what was ``asked`` or the library runs.
-        balance: n* of each algorithm by title, bytes.
-        library_leads: the library runs any of the winners.
-        uneven: only some schedules of the pairs include the library's measured times.
-        picks: the library's own choices, if its cost model is known.
-        pick_cost: what they cost at most, up to 16 GB.
+        fabric: its name.
+        mode: as of :class:`Price`.
+        pairs: the first of the compared algorithms with each of the others; empty if fewer than two
+            are compared.
+        winners: the fastest algorithm of each range of sizes, ascending: of those that were named,
+            else of those that the user can run, or of the next best kind if there are none.
+        balance: n*, bytes, of each compared algorithm by title, where it has one.
+        overrides: the values that were set.
+        library: its name; empty if any may run.
+        library_leads: whether the library runs any of what may win; true if any may run.
+        uneven: whether only some of the compared schedules include the library's measured times,
+            and the library does not run them all.
+        picks: the library's own choices, one for each range of sizes, ascending; empty where its
+            cost model is not known.
+        pick_cost: where they cost most, up to 16 GB; None where that is not known.
+        asked: the algorithms that were named; empty for the usual ones.
     """
 
     subject: ClassVar[str] = "crossover"
@@ -360,7 +387,8 @@ class Crossover(Result):
 
 
 class Rung(NamedTuple):
-    """One row of a ladder; gaps are relative to the fastest of the same primitive and size."""
+    """One row of a ladder: a schedule without contention (ideal) and with it (realistic). A gap is its time
+    over that of the fastest row of the same primitive and size."""
 
     primitive: Primitive
     fabric: str
@@ -374,7 +402,14 @@ class Rung(NamedTuple):
 
 @result
 class Ladder(Result):
-    """Prices to follow; ``skipped``: rungs that the readings rule out, and why."""
+    """Prices to follow by hand, one a row.
+
+    Args:
+        name, description: of the ladder's file.
+        bytes: M of the rungs that state no size of their own.
+        readings: those in force for all rows.
+        skipped: rungs that the readings rule out, and why.
+    """
 
     subject: ClassVar[str] = "ladder"
     name: str
