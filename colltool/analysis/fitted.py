@@ -77,7 +77,9 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     extents = [group.ranks * group.stride for group in groups if group.ranks is not None]
     if len(fabric.tiers) == 1 or not extents:
         return AS_IT_IS
-    if any(group.shape for group in groups) or all(_runs(fabric, group) for group in groups):
+    if any(group.shape for group in groups):
+        return AS_IT_IS
+    if all(_runs(fabric, group) for group in groups):
         return AS_IT_IS
     stated = {key for key, _ in fabric.overrides} | set(varied)
     # a part of a rack changes the tier inside, more nodes the outermost
@@ -103,17 +105,19 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
 
 
 def _changed_to(fabric: Fabric, per_rack: int, rack: int, nodes: int) -> Fitted:
-    """The change to so many ranks of each rack, of ``rack`` ranks, and to at least so many nodes.
+    """The change to so many ranks of each rack, which has ``rack``, and to at least so many nodes.
 
     Raises:
         ColltoolError: the fabric cannot be changed so.
     """
     change = AS_IT_IS
     if per_rack < rack:
-        change = Fitted(None, per_rack, rack, tuple(with_per_rack(fabric, per_rack)))
+        part = with_per_rack(fabric, per_rack)
+        change = Fitted(None, per_rack, rack, tuple(part))
     if nodes > fabric.tiers[-1].endpoints:
         # of the outermost tier alone: they hold beside those of the tier inside
-        overrides = (*change.overrides, *resized(fabric, nodes))
+        growth = resized(fabric, nodes)
+        overrides = (*change.overrides, *growth)
         change = change._replace(nodes=nodes, rack=rack, overrides=overrides)
     return change
 
@@ -123,7 +127,9 @@ def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
     :data:`AS_IT_IS` where whole racks hold them, or where they would take less of each than
     :data:`_LEAST_SHARE`."""
     change = fitted(fabric, [GroupSpec(ranks)])
-    if change.nodes is not None or change.per_rack is None:
+    if change.nodes is not None:
+        return AS_IT_IS
+    if change.per_rack is None:
         return AS_IT_IS
     if change.per_rack < _LEAST_SHARE * change.rack:
         return AS_IT_IS
@@ -139,8 +145,8 @@ def _runs(fabric: Fabric, group: GroupSpec) -> bool:
 
 def _states_size(stated: set[str], tier: str, position: int) -> bool:
     """Whether a user's keys state the size of a tier, by its name or its position."""
-    keys = {f"{tier}.size", f"{tier}.shape", f"tiers.{position}.size", f"tiers.{position}.shape"}
-    return not keys.isdisjoint(stated)
+    names = tier, f"tiers.{position}"
+    return any(f"{name}.size" in stated or f"{name}.shape" in stated for name in names)
 
 
 def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | None:
@@ -152,13 +158,12 @@ def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | 
     count = most
     while True:
         most_of_each = [count_within(fabric, count, stride) or 0 for fabric in fabrics]
-        least = min(most_of_each, default=0)
+        least = min(most_of_each)
         if least == count:
             return count
         if least <= 1:
-            break
+            return None
         count = least
-    return None
 
 
 def counts_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> tuple[int, ...]:
@@ -166,13 +171,15 @@ def counts_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> tuple[int, ...
     above is at most twice the group's: a larger one would be another question."""
     ranks = group.ranks or 0
     most = min(fabric.ranks for fabric in fabrics) // group.stride
-    counts = [most_of_all(fabrics, min(ranks - 1, most), group.stride)]
-    above = range(ranks + 1, min(2 * ranks, most) + 1)
-    for count in above:
+    counts = []
+    below = most_of_all(fabrics, min(ranks - 1, most), group.stride)
+    if below is not None:
+        counts.append(below)
+    for count in range(ranks + 1, min(2 * ranks, most) + 1):
         if all(fits(fabric, count, group.stride) for fabric in fabrics):
             counts.append(count)
             break
-    return tuple(count for count in counts if count is not None)
+    return tuple(counts)
 
 
 def ranks_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> int:

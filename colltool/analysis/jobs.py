@@ -43,7 +43,7 @@ class Plans(Result):
         plans: one a fabric, as are costs and titles.
         costs: of the network; None for a file without prices.
         ground: what the step times do not have in common.
-        titles: of the fabrics, all different; empty where nobody shows them.
+        titles: see :func:`column_titles`.
     """
 
     subject: ClassVar[str] = "plan_compare"
