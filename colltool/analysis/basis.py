@@ -209,15 +209,14 @@ def _contended(tiers: Sequence[Tier]) -> bool:
 def basis_differences(
     names: Sequence[str], bases: Sequence[PriceBasis]
 ) -> tuple[BasisDifference, ...]:
-    """What differs between columns, in the order of :data:`Code`; ``names`` has one for each basis.
+    """What differs between columns, in field order of :class:`PriceBasis`; ``names`` has one for each
+    basis.
 
     Launches differ only if some column has none; slices only if there are several different ones.
     """
     differences = []
-    for code in get_args(Code):
-        # the others are no field of a basis: they are found elsewhere
-        if code not in PriceBasis._fields:
-            continue
+    code: Any  # each field is a Code; the other codes are found elsewhere
+    for code in PriceBasis._fields:
         parts: dict[Any, list[str]] = {}
         for name, basis in zip(names, bases, strict=True):
             parts.setdefault(getattr(basis, code), []).append(name)
@@ -246,8 +245,8 @@ def joined(differences: Sequence[BasisDifference]) -> tuple[BasisDifference, ...
 def launch_missing(bases: Sequence[PriceBasis | None]) -> Iterator[float]:
     """For each column that states no launch overhead, the largest one (seconds) that another column
     states; 0 for the others, which are those that state one and those without a price (None)."""
-    launches = [basis.launch for basis in bases if basis is not None]
-    most = max((launch for launch in launches if launch is not None), default=0.0)
+    stated = [basis.launch for basis in bases if basis and basis.launch is not None]
+    most = max(stated, default=0.0)
     for basis in bases:
         states_none = basis is not None and basis.launch is None
         yield most if states_none else 0.0

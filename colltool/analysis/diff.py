@@ -139,8 +139,8 @@ def _without_repeated(document: Mapping[str, Any], *, single_size: bool) -> Mapp
     """
     if "results" not in document or "sizes" not in document:
         return document
-    keys_of_sizes = set().union(*document["sizes"])
-    repeated = {"sizes"} if single_size else keys_of_sizes
+    # the union of the records' keys
+    repeated = {"sizes"} if single_size else set().union(*document["sizes"])
     return {key: value for key, value in document.items() if key not in repeated}
 
 

@@ -231,8 +231,8 @@ def switch_update(fit: CollectiveFit, steps: float, last_eta_beta: float) -> dic
             update["eta_beta"] = float(
                 f"{last_eta_beta * min(last[PER_BYTE] / wire_per_byte, 1.0):.4g}"
             )
-    has_competed = SWITCH in component_names(fit.members, fit.names)
-    if has_competed:
+    # where it competed
+    if SWITCH in component_names(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}
 
@@ -265,7 +265,8 @@ def without_cables(data: dict[str, Any]) -> None:
             outermost = level.pop("cable", None) or length
             _add_cable(level, "alpha", outermost)
         switch = tier.get("in_network") or {}
-        passes = 2 * (switch.get("levels") or max(1, len(levels)))
+        # up and down each level of switches; a tier without levels has one
+        passes = 2 * (switch.get("levels") or len(levels) or 1)
         _add_cable(switch, "alpha_switch", outermost, passes)
 
 

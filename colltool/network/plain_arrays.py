@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product, zip_longest
 from math import inf as inf
 from math import nan as nan
@@ -79,12 +79,12 @@ class NDArray:
 class ndarray:
     """Values in C order (the last axis fastest), ``flat``, and their shape; of shape () a single one."""
 
-    def __init__(self, values: Sequence[Any], shape: Shape) -> None:
+    def __init__(self, values: Iterable[Any], shape: Shape) -> None:
         NOTED.made = True
         self.flat: list[Any] = list(values)
         # as numpy promotes: integers beside floats are floats
-        if set(map(type, values)) == {int, float}:
-            self.flat = list(map(float, values))
+        if set(map(type, self.flat)) == {int, float}:
+            self.flat = list(map(float, self.flat))
         self.shape = shape
 
     def __getattr__(self, name: str) -> Any:
@@ -98,7 +98,7 @@ class ndarray:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[index] for index in range(self.shape[0]))
+        return (self[index] for index in range(len(self)))
 
     def tolist(self) -> Any:
         if len(self.shape) == 1:
@@ -202,8 +202,8 @@ def _array_or_value(values: list[Any], shape: Shape) -> Any:
     return ndarray(values, shape) if shape else values[0]
 
 
-def _is_nan(value: Any) -> bool:
-    return bool(value != value)
+def _is_nan(value: float) -> bool:
+    return value != value
 
 
 def _least(line: Sequence[Any]) -> Any:
@@ -231,7 +231,7 @@ def _places_on_axis(part: Any, length: int) -> Sequence[int]:
     return [range(length)[place] for place in values]
 
 
-def _flat(index: Sequence[int], shape: Shape) -> int:
+def _flat(index: Sequence[Any], shape: Sequence[int]) -> Any:
     """The place in C order of an index with a number for each axis: (1, 2) of shape (2, 3) is 5."""
     place = 0
     for number, length in zip(index, shape, strict=True):
@@ -259,7 +259,7 @@ def _by_element(function: Callable[..., Any], *values: Any) -> Any:
     if not any(isinstance(value, ndarray) for value in values):
         return function(*values)
     arrays = broadcast_arrays(*values)
-    return ndarray(list(map(function, *map(_flat_of, arrays))), arrays[0].shape)
+    return ndarray(map(function, *map(_flat_of, arrays)), arrays[0].shape)
 
 
 def _divide(dividend: float, divisor: float) -> float:
@@ -328,14 +328,14 @@ def asarray(value: Any, dtype: Any = None) -> ndarray:
         result = value
     elif isinstance(value, list | tuple | range):
         rows = list(map(asarray, value))
-        values = list(chain.from_iterable(map(_flat_of, rows)))
+        values = chain.from_iterable(map(_flat_of, rows))
         row_shape = rows[0].shape if rows else ()
         result = ndarray(values, (len(rows), *row_shape))
     else:
         result = ndarray([value], ())
     if dtype is None:
         return result
-    return ndarray(list(map(dtype, result.flat)), result.shape)
+    return ndarray(map(dtype, result.flat), result.shape)
 
 
 def array(value: Any, dtype: Any = None) -> ndarray:
@@ -443,12 +443,12 @@ def unravel_index(places: Any, shape: Sequence[int]) -> tuple[ndarray, ...]:
     for length in reversed(shape):
         by_axis.append(places % length)
         places = places // length
-    return tuple(by_axis[::-1])
+    return tuple(reversed(by_axis))
 
 
 def ravel_multi_index(index: Sequence[Any], shape: Sequence[int]) -> Any:
     """The places in C order of indices, the other way of :func:`unravel_index`; bounds are not checked."""
-    return _flat(index, tuple(shape))
+    return _flat(index, shape)
 
 
 def interp(x: Any, xp: Any, fp: Any) -> Any:
