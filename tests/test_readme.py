@@ -23,7 +23,7 @@ from documents import (
     shown,
 )
 
-from colltool.analysis.basis import step_error
+from colltool.analysis.jobs import step_error
 from colltool.estimate.accuracy import CLASSES, DATASHEET
 from colltool.training.published import published_error
 from tests.commands.conftest import Ran, run

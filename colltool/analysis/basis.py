@@ -7,7 +7,8 @@ only one file states is no difference between the machines.
 :func:`common_layers` says by which layers of the model all fabrics can be priced; :func:`basis_of` what a
 price then includes, :func:`basis_differences` and :func:`group_differences` where these differ;
 :func:`software_differences` finds measured times that only some have. ``compare``, ``sweep`` and other
-analyses of several fabrics ask.
+analyses of several fabrics ask. :data:`LAUNCH_SHARE`, their limit for launches, and :func:`too_many`,
+their error for too large grids, are here because all of them import this module.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any, Literal, NamedTuple, get_args
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
-from colltool.estimate.accuracy import DATASHEET
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
@@ -32,7 +32,6 @@ from colltool.fabric.uneven import domains_text
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.network.group import sizes_of
 from colltool.network.twisted import is_twisted
-from colltool.training.published import published_error
 
 Code = Literal[
     "layers",
@@ -48,7 +47,7 @@ Code = Literal[
 
 LAUNCH_SHARE = 0.1
 """Where one side lacks a launch overhead of more than this share of its time, the ratio is not
-reported: a choice of ours."""
+reported (:mod:`colltool.analysis.outcomes`): a choice of ours."""
 
 
 class PriceBasis(NamedTuple):
@@ -59,10 +58,10 @@ class PriceBasis(NamedTuple):
         protocols: whether measured protocols replace the tiers' own numbers.
         software: whether the library's measured efficiency or start-up is included.
         contention: whether every tier states its eta.
-        library: empty for any.
-        group: members per domain of each tier, innermost first, or one text of them where domains
-            differ; empty for a whole fabric.
-        slice: the part of the lattices used, in words; empty without.
+        library: the communication library whose numbers the file has; empty for any.
+        group: members per domain of each tier, innermost first; where domains differ in size one text
+            instead, which lists these; empty for a whole fabric.
+        slice: the part of the lattices (meshes and tori) used, ``4x4x4``; empty without any.
     """
 
     launch: float | None
@@ -79,7 +78,8 @@ class BasisDifference(NamedTuple):
 
     Args:
         code: what differs: a field of :class:`PriceBasis`, ``layers`` or ``software_time``.
-        parts: each value with the names of the columns that have it.
+        parts: each value with the names of the columns that have it: the value of that field, a
+            :data:`Layer`, or of software time a :class:`LargestSoftwareTime` or None.
         primitives, ranks: where it differs; empty: everywhere.
     """
 
@@ -111,22 +111,19 @@ def common_layers(
     readings: ModelOptions,
     primitives: Collection[Primitive],
 ) -> tuple[ModelOptions, tuple[BasisDifference, ...]]:
-    """Model options under which all fabrics are priced by the same layers, and the layers that this
-    leaves out of some.
+    """Model options under which all fabrics are priced by the same layers; and where this leaves out
+    layers that some have, one difference that says which fabric has which (else none).
 
     Time of a machine or a library that is known of one side only is no difference between the two.
+    ``names`` has one for each fabric.
     """
     if readings.ideal:
         return readings, ()
     layers = [layers_of(fabric, primitives) for fabric in fabrics]
     least: Layer = min((*layers, readings.numbers), key=LAYERS.index)
-    # alike already: the options stay as the user set them
-    if set(layers) == {least}:
+    # nothing is left out: the user's own option limits all, or all have the same layers
+    if least == readings.numbers or set(layers) == {least}:
         return readings, ()
-    common = readings._replace(numbers=least)
-    # nothing is left out: all fabrics have the same, or the user's own option limits them
-    if len(set(layers)) == 1 or LAYERS.index(least) >= LAYERS.index(readings.numbers):
-        return common, ()
     parts = []
     for layer in LAYERS:
         having = tuple(
@@ -136,17 +133,24 @@ def common_layers(
         )
         if having:
             parts.append((layer, having))
-    return common, (BasisDifference("layers", tuple(parts)),)
+    return readings._replace(numbers=least), (BasisDifference("layers", tuple(parts)),)
 
 
 def basis_of(
     fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False
 ) -> PriceBasis:
-    """The basis of a primitive's price on a group."""
+    """The basis of a primitive's price on a group.
+
+    An ``ideal`` price is one of wires alone: it has no software time, and lacks no contention.
+
+    Raises:
+        ColltoolError: the group does not fit the fabric, or its tiers have no protocol in common.
+    """
     placed = place(fabric, group)
     tiers = [span.tier for span in placed.spans]
     launch = None
     if launch_is_known(placed, primitive):
+        # what every price includes, whichever protocol is the fastest
         launch = min(protocol.overhead_s for protocol in under_protocols(placed, primitive))
     members: tuple[int | str, ...] = tuple(placed.placement.per_domain)
     if placed.domains:
@@ -169,7 +173,7 @@ def _slice(tier: Tier) -> str:
     shape = shape_text(sizes_of(axes))
     if is_twisted(axes):
         return f"{shape} twisted"
-    # an axis of 2 is both
+    # an axis of 2 has the same links as a ring and as a line
     rings_or_lines = [axis for axis in axes if axis.size > 2]
     open_sizes = [str(axis.size) for axis in rings_or_lines if not axis.wrap]
     if not open_sizes:
@@ -179,7 +183,8 @@ def _slice(tier: Tier) -> str:
 
 
 def basis_of_fabric(fabric: Fabric, *, ideal: bool) -> PriceBasis:
-    """The basis of a fabric's prices whatever the primitive and the group."""
+    """The basis of a fabric's prices whatever the primitive and the group: what any of its tiers
+    states. ``group`` and ``slice`` are empty."""
     protocols: list[ProtocolNumbers] = []
     for tier in fabric.tiers:
         if tier.library:
@@ -204,15 +209,14 @@ def _contended(tiers: Sequence[Tier]) -> bool:
 def basis_differences(
     names: Sequence[str], bases: Sequence[PriceBasis]
 ) -> tuple[BasisDifference, ...]:
-    """What differs between columns, in field order of :class:`PriceBasis`.
+    """What differs between columns, in field order of :class:`PriceBasis`; ``names`` has one for each
+    basis.
 
-    Launches differ only if some column has none; slices only if several columns have one.
+    Launches differ only if some column has none; slices only if there are several different ones.
     """
     differences = []
-    for code in get_args(Code):
-        # the others are no field of a basis: they are found elsewhere
-        if code not in PriceBasis._fields:
-            continue
+    code: Any  # each field is a Code; the other codes are found elsewhere
+    for code in PriceBasis._fields:
         parts: dict[Any, list[str]] = {}
         for name, basis in zip(names, bases, strict=True):
             parts.setdefault(getattr(basis, code), []).append(name)
@@ -240,9 +244,9 @@ def joined(differences: Sequence[BasisDifference]) -> tuple[BasisDifference, ...
 
 def launch_missing(bases: Sequence[PriceBasis | None]) -> Iterator[float]:
     """For each column that states no launch overhead, the largest one (seconds) that another column
-    states; 0 for the others."""
-    launches = [basis.launch for basis in bases if basis is not None]
-    most = max((launch for launch in launches if launch is not None), default=0.0)
+    states; 0 for the others, which are those that state one and those without a price (None)."""
+    stated = [basis.launch for basis in bases if basis and basis.launch is not None]
+    most = max(stated, default=0.0)
     for basis in bases:
         states_none = basis is not None and basis.launch is None
         yield most if states_none else 0.0
@@ -258,7 +262,8 @@ class ColumnTime(NamedTuple):
 
 
 class LargestSoftwareTime(NamedTuple):
-    """Where software time has its largest share among the columns of a point."""
+    """Where software time has its largest share among the columns of a point: the seconds of that
+    column, and the size of the call."""
 
     software_s: float
     total_s: float
@@ -266,11 +271,21 @@ class LargestSoftwareTime(NamedTuple):
 
     @property
     def share(self) -> float:
+        """Software time over the whole time."""
         return self.software_s / self.total_s
 
 
+class SoftwareSplit(NamedTuple):
+    """The columns of a point that have software time and those that lack it, by name."""
+
+    largest: LargestSoftwareTime
+    having: tuple[str, ...]
+    lacking: tuple[str, ...]
+
+
 class PointTimes(NamedTuple):
-    """Times of the columns at one point.
+    """Times of the columns at one point of a grid: a primitive on so many ranks (0: not said), of so
+    many bytes.
 
     Columns without a price, or priced by measured protocols (which include software time), are left
     out.
@@ -282,34 +297,37 @@ class PointTimes(NamedTuple):
     times: tuple[ColumnTime, ...]
 
     @property
-    def software_parts(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
-        """The parts of a :class:`BasisDifference` about software time: the largest one with the
-        columns that have one, and None with the others. Empty if all or none have it."""
+    def software_split(self) -> SoftwareSplit | None:
+        """Which columns have software time. None if none has it or none lacks it.
+
+        A column whose software time was measured as 0 neither has nor lacks it.
+        """
         having = [time for time in self.times if time.software_s]
         lacking = tuple(time.name for time in self.times if time.software_s is None)
         if not having or not lacking:
-            return ()
+            return None
         software_times = [
             LargestSoftwareTime(time.software_s or 0.0, time.total_s, self.bytes) for time in having
         ]
         largest = max(software_times, key=attrgetter("share"))
-        return (largest, tuple(time.name for time in having)), (None, lacking)
+        return SoftwareSplit(largest, tuple(time.name for time in having), lacking)
 
 
 def software_differences(points: Sequence[PointTimes]) -> Iterator[BasisDifference]:
     """Measured software time that only some columns have, at the size where its share is largest:
-    one difference for each collective and division of the columns."""
-    alike: dict[tuple[Any, ...], list[PointTimes]] = {}
+    one difference for each collective and division of the columns in those that have it and those
+    that lack it."""
+    by_division: dict[tuple[Any, ...], list[tuple[int, LargestSoftwareTime]]] = {}
     for point in points:
-        if point.software_parts:
-            names = tuple(having for _, having in point.software_parts)
-            alike.setdefault((point.primitive, names), []).append(point)
-    for (primitive, _), same_columns in alike.items():
-        parts = [point.software_parts for point in same_columns]
-        # the first of a point's parts has a LargestSoftwareTime as its value
-        largest = max(parts, key=lambda of_point: of_point[0][0].share)
-        ranks = tuple(dict.fromkeys(point.ranks for point in same_columns if point.ranks))
-        yield BasisDifference("software_time", largest, (primitive,), ranks)
+        split = point.software_split
+        if split is not None:
+            division = (point.primitive, split.having, split.lacking)
+            by_division.setdefault(division, []).append((point.ranks, split.largest))
+    for (primitive, having, lacking), alike in by_division.items():
+        largest = max([software for _, software in alike], key=attrgetter("share"))
+        ranks = tuple(dict.fromkeys(count for count, _ in alike if count))
+        parts = (largest, having), (None, lacking)
+        yield BasisDifference("software_time", parts, (primitive,), ranks)
 
 
 def group_differences(
@@ -320,8 +338,8 @@ def group_differences(
     *,
     ideal: bool,
 ) -> Iterator[BasisDifference]:
-    """What differs between fabrics on any of the groups, skipping fabrics on which a group does not
-    fit."""
+    """What differs between fabrics on each of the groups in turn, skipping fabrics on which a group
+    does not fit. Equal differences of several groups come several times (see :func:`joined`)."""
     for group in groups:
         columns, bases = [], []
         for name, fabric in zip(names, fabrics, strict=True):
@@ -337,31 +355,15 @@ def group_differences(
 def basis_or_none(
     fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool
 ) -> PriceBasis | None:
-    """The basis of a price; None where the group does not fit."""
+    """:func:`basis_of`; None where that raises."""
     try:
         return basis_of(fabric, primitive, group, ideal=ideal)
     except ColltoolError:
         return None
 
 
-# Relative error of the collectives of a training step, most of which are of 8 to 128 MiB: the third size
-# class of :data:`colltool.estimate.accuracy.CLASSES`.
-_COLLECTIVES_ERROR = DATASHEET[2]
-
-
-def step_error(network_share: float, *, same_device: bool) -> float:
-    """The expected relative error of the ratio of two steps; on the same device the compute error
-    cancels. ``network_share``: of the step's time."""
-    published = published_error("all")
-    # steps were published, so that all together have an error
-    assert published is not None
-    if not same_device:
-        return published.median
-    return min(published.median, network_share * _COLLECTIVES_ERROR)
-
-
 def too_many(count: int, most: int) -> ColltoolError:
-    """The error of a grid with more cells than its limit."""
+    """The error of a grid of ``count`` cells, which is more than its limit."""
     return ColltoolError(
         f"{count} cells, more than {most}",
         argument="limit",

@@ -21,7 +21,13 @@ from colltool.estimate.assumptions import USUAL
 
 
 class ValueChange(NamedTuple):
-    """A leaf that differs; ``relative`` is new/old - 1, for numbers."""
+    """A leaf that differs.
+
+    Args:
+        where: its path in both documents.
+        relative: new/old - 1, of two numbers. None for other values, for an old number of 0, and
+            where the quotient is not finite: such a change exceeds every tolerance.
+    """
 
     where: str
     old: Any
@@ -32,7 +38,8 @@ class ValueChange(NamedTuple):
 @result
 class Diff(Result):
     """What changed from one document to another: numbers that moved by more than ``rtol``,
-    relative; paths that only one side has; and, of prices, how the winner's total moved."""
+    relative, and other values that differ; paths that only one side has (``added``: the new one); and,
+    of prices, how the winner's total moved."""
 
     subject: ClassVar[str] = "diff"
     rtol: float
@@ -43,12 +50,12 @@ class Diff(Result):
 
     @property
     def moved(self) -> bool:
-        """Whether the documents differ at all."""
+        """Whether the documents differ by more than the tolerance."""
         return bool(self.changed or self.added or self.removed)
 
     @property
     def readings(self) -> tuple[ValueChange, ...]:
-        """The options of the model that the two documents do not share."""
+        """The changed options of the model, which documents hold under the key ``model``."""
         return tuple(change for change in self.changed if change.where.startswith("model."))
 
 
@@ -60,33 +67,21 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         ColltoolError: a negative tolerance, what is no document of colltool, documents of different
             commands, or a number that cannot be compared.
     """
-    if not (isfinite(rtol) and rtol >= 0):
-        raise ColltoolError(
-            f"the tolerance must be a number of at least 0, got {rtol}",
-            argument="rtol",
-            fix="write a share such as 1e-6, or 1%",
-        )
-    for document, argument in ((old, "old"), (new, "new")):
-        if not str(document.get("schema", "")).startswith("colltool."):
-            raise ColltoolError("not a JSON document of colltool", argument=argument, fix=WRITE_ONE)
-    if old["schema"] != new["schema"]:
-        raise ColltoolError(
-            f"documents of different commands: {old['schema']} and {new['schema']}",
-            fix="compare two outputs of the same command",
-        )
+    _check_comparable(old, new, rtol)
     try:
         old_fabrics = list(dict.fromkeys(_fabrics(old)))
         new_fabrics = list(dict.fromkeys(_fabrics(new)))
+        # the keys that tell a record of a list from the others
         identity = IDENTITY
         if len(old_fabrics) < 2 and len(new_fabrics) < 2:
             identity = tuple(key for key in IDENTITY if key != "fabric")
-        # prices of one size have their rows at the top as well
         single_size = "results" in old and "results" in new
         before = _without_repeated(_with_options(old, new), single_size=single_size)
         after = _without_repeated(_with_options(new, old), single_size=single_size)
         leaves_before = leaves_by_path(before, "old", old_fabrics, identity)
         leaves_after = leaves_by_path(after, "new", new_fabrics, identity)
     except RecursionError as error:
+        # which of the two it is was not looked for
         raise ColltoolError(
             "a document is nested too deeply", argument="old", fix=WRITE_ONE
         ) from error
@@ -104,6 +99,24 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
     )
 
 
+def _check_comparable(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float) -> None:
+    """Refuse a tolerance that is none, and documents that are not of one command of colltool."""
+    if not (isfinite(rtol) and rtol >= 0):
+        raise ColltoolError(
+            f"the tolerance must be a number of at least 0, got {rtol}",
+            argument="rtol",
+            fix="write a share such as 1e-6, or 1%",
+        )
+    for document, argument in ((old, "old"), (new, "new")):
+        if not str(document.get("schema", "")).startswith("colltool."):
+            raise ColltoolError("not a JSON document of colltool", argument=argument, fix=WRITE_ONE)
+    if old["schema"] != new["schema"]:
+        raise ColltoolError(
+            f"documents of different commands: {old['schema']} and {new['schema']}",
+            fix="compare two outputs of the same command",
+        )
+
+
 def _with_options(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
     """The document; a ladder, which leaves usual options out, with these written out if the other
     document states its own."""
@@ -115,10 +128,18 @@ def _with_options(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapp
 
 
 def _without_repeated(document: Mapping[str, Any], *, single_size: bool) -> Mapping[str, Any]:
-    """The document without what it has twice: at the top and in its list of sizes. ``single_size``:
-    both documents have one size."""
+    """The document without what it has twice.
+
+    Prices of a single size hold it twice: at the top, and as the one record of ``sizes``::
+
+        {"bytes": 1024, "results": [...], "sizes": [{"bytes": 1024, "results": [...]}]}
+
+    If both documents have one size (``single_size``) the list goes. If the other one has several,
+    which has no ``results`` at the top, the copy at the top goes, so that both have ``sizes`` alone.
+    """
     if "results" not in document or "sizes" not in document:
         return document
+    # the union of the records' keys
     repeated = {"sizes"} if single_size else set().union(*document["sizes"])
     return {key: value for key, value in document.items() if key not in repeated}
 
@@ -136,7 +157,7 @@ def _fabrics(value: Any) -> Iterator[str]:
 
 
 def _change(where: str, old: Any, new: Any) -> ValueChange | None:
-    """The change of a leaf; None if it has not changed."""
+    """The change of a leaf, of whatever size; None if both values are equal."""
     if old == new:
         return None
     relative = None

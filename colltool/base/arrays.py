@@ -6,6 +6,11 @@ by element; numpy is imported only for arrays.
     least, largest, first_by, pick    exact; of equals the first
     first_least, winners, ranked      keys within TIE of each other are equal, and the first is taken
 
+    first_by, first_least             return the index of the one that is chosen
+    pick                              returns the record itself, of arrays put together by element
+    winners                           returns every record that is chosen somewhere, and where
+    ranked                            returns the indices of plain numbers in order
+
 ``values_at`` and ``record_at`` then take from records what an index of these says. An index is an int, or an
 array of ints of the shape of the keys; keys are positive where ties count.
 """
@@ -55,7 +60,7 @@ def exponential(value: Any) -> Any:
 
 
 def logarithm(value: Any) -> Any:
-    """The logarithm to base 2, of a number or of each element."""
+    """The logarithm to base 2 (not e), of a number or of each element."""
     return _by_element(log2, "log2", value)
 
 
@@ -91,8 +96,8 @@ def values_at(index: Any, values: Sequence[Any]) -> Any:
     """Return ``values[index]``, of an array of indices an array that has at each element the value of the
     index there (values may be arrays themselves).
 
-    Texts and flags are labels that are alike at all elements wherever they are shown, so the one at
-    the first element is taken.
+    Texts and flags give no array: callers show them only where they are alike at all elements, so the
+    one at the first element stands for all. Numpy chooses among fewer than 64 values.
     """
     if not is_array(index):
         return values[index]
@@ -124,8 +129,11 @@ def pick(records: Sequence[Record], keys: Sequence[Any], *, most: bool = False) 
 
 
 def winners(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
-    """Return every candidate whose key is the least at some element, with a mask of those elements
-    (True for plain numbers); of keys within :data:`TIE` the first is the least."""
+    """Return every candidate whose key is the least at some element, with a mask of those elements.
+
+    A single candidate, or one of plain numbers, has True in place of a mask. Of keys within :data:`TIE`
+    of the least the first counts as the least (:func:`first_least`).
+    """
     contenders = list(candidates)
     if len(contenders) == 1:
         return [(contenders[0], True)]
@@ -151,14 +159,15 @@ def first_least(keys: Sequence[Any]) -> Any:
 
 
 def ranked(keys: Sequence[float]) -> list[int]:
-    """Return indices by key, the least first; keys within :data:`TIE` of each other stay in their
-    order."""
+    """Return indices by key, the least first; keys that tie stay in their order. A key ties with the
+    least of its run of ties, within :data:`TIE` of that, and not with its neighbour alone."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    # by index, the least key of those that tie with it
-    least_of_ties: dict[int, float] = {}
-    tied_least = -inf
+    # Two passes: first each key gets the least key of its run, then indices are sorted by these. Keys
+    # 2, 1 + 1e-15 and 1 have 2, 1 and 1, and the order 1, 2, 0.
+    run_of: dict[int, float] = {}
+    least_of_run = -inf  # any key begins a run
     for index in order:
-        if not least_of_ties or keys[index] > tied_least * (1 + TIE):
-            tied_least = keys[index]
-        least_of_ties[index] = tied_least
-    return sorted(order, key=lambda index: (least_of_ties[index], index))
+        if keys[index] > least_of_run * (1 + TIE):
+            least_of_run = keys[index]
+        run_of[index] = least_of_run
+    return sorted(order, key=lambda index: (run_of[index], index))

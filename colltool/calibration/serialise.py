@@ -15,7 +15,7 @@ from colltool.base.errors import printable
 from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import Primitive
 from colltool.calibration.certainty import certainty
-from colltool.calibration.least_squares import LAUNCH, PER_BYTE, PER_OWN_BYTE
+from colltool.calibration.least_squares import LAUNCH, PER_BYTE, PER_OWN_BYTE, Array
 from colltool.calibration.old_form import rate_text, time_text
 from colltool.calibration.protocol_fit import CollectiveFit
 from colltool.calibration.samples import SWITCH, component_names
@@ -33,7 +33,8 @@ _VISIBLE = 0.02
 # Seconds per byte of wires whose time no size shows: far below those of any link, and not 0, since
 # it divides.
 _LEAST_PER_BYTE_S = 1e-15
-# The fields of a protocol in the order of θ.
+# The keys of a protocol in a file, in the order of θ (:mod:`colltool.calibration.least_squares`): launch
+# overhead, α, and the seconds per byte of the wires and of the copy, which a file has as bytes/s.
 _FIELDS = ("launch_overhead_s", "alpha_s", "bandwidth_Bps", "local_copy_Bps")
 # Logs that a source names at most.
 _MOST_LOGS = 10
@@ -47,7 +48,9 @@ class FittedProtocol(NamedTuple):
         launch_overhead_s, alpha_s, bandwidth_Bps: seconds of a call, seconds of a step, bytes/s.
         copy_Bps: rate at which a rank moves its own share M/N, None where not visible.
         eta_beta: bandwidth over the stated line rate; None without one, or above it.
-        ci95: 95% intervals by field name.
+        ci95: 95% intervals by the keys of a file, in the units of the fields above: seconds, or bytes/s.
+            ``copy_Bps`` has the key ``local_copy_Bps``, the others their names. Without those in
+            ``tied``; empty if the sizes are too few.
         tied: fields that the data cannot separate, kept near the fabric's values.
     """
 
@@ -91,9 +94,12 @@ def _protocol(
     bandwidth it gets the nominal one."""
     launch_s, alpha_s, per_byte_s, per_own_byte_s = fit.envelope.theta[index].tolist()
     certain = certainty(fit.sample, fit.envelope, index)
+    # A field is one of three: fitted; tied (kept near the fabric's value, no interval); or left out of
+    # the file, as only the copy rate may be.
     tied = []
     if not certain.alpha_is_determined:
-        # of the sum of both one part is kept near the fabric's, the other one is the rest
+        # The points then show only launch overhead and steps in sum. One of the two is kept near the
+        # fabric's value (the launch overhead where that states one), the other is what is left.
         tied.append("launch_overhead_s" if fit.sample.prior.launch_s else "alpha_s")
     # the next protocol bounds the bandwidth of one that serves smaller sizes
     serves_largest = index == len(fit.names) - 1
@@ -108,10 +114,9 @@ def _protocol(
         bandwidth_Bps = min(1 / per_byte_s, MAX_BANDWIDTH_BPS)
         if per_own_byte_s > max(_VISIBLE * per_byte_s, 1 / MAX_BANDWIDTH_BPS):
             copy_Bps = 1 / per_own_byte_s
-    # fields that were not measured have no interval
-    hidden = set(tied)
+    not_measured = set(tied)
     if copy_Bps is None:
-        hidden.add("local_copy_Bps")
+        not_measured.add("local_copy_Bps")
     # above the line rate the file states the bandwidth itself
     eta_beta = bandwidth_Bps / line_Bps if line_Bps and bandwidth_Bps <= line_Bps else None
     return FittedProtocol(
@@ -121,19 +126,20 @@ def _protocol(
         bandwidth_Bps=bandwidth_Bps,
         copy_Bps=copy_Bps,
         eta_beta=eta_beta,
-        ci95=_intervals(certain.ci95, hidden),
+        ci95=_intervals(certain.ci95, not_measured),
         tied=tuple(tied),
     )
 
 
-def _intervals(ci95: Any, hidden: set[str]) -> dict[str, tuple[float, float]]:
-    """95% intervals of the fields that are not hidden, from those of θ, shape (4, 2). Empty where
-    there are too few sizes, which have NaN."""
+def _intervals(ci95: Array, not_measured: set[str]) -> dict[str, tuple[float, float]]:
+    """95% intervals of the fields that were measured, by :data:`_FIELDS`, from those of θ: (4, 2), a row
+    for each parameter, with its low and high end. Empty where there are too few sizes, which have NaN.
+    A rate whose interval of seconds per byte includes 0 has none."""
     intervals: dict[str, tuple[float, float]] = {}
     if np.isnan(ci95).any():
         return intervals
     for field, (low, high) in zip(_FIELDS, ci95.tolist(), strict=True):
-        if field in hidden:
+        if field in not_measured:
             continue
         if field.endswith("_s"):
             intervals[field] = (low, high)
@@ -153,8 +159,11 @@ def protocol_entries(
 ) -> list[dict[str, Any]]:
     """Protocols as a fabric file lists them.
 
+    All have the same range as ``measured``: where one protocol ends and the next begins is itself a
+    result of the fit.
+
     Args:
-        series: what they were fitted to.
+        series: what they were fitted to together.
         source: where their numbers come from, in words.
         eta: whether the tier has a contention factor, which is not to apply to what was measured.
     """
@@ -188,12 +197,15 @@ def protocol_entries(
 
 
 def switch_update(fit: CollectiveFit, steps: float, last_eta_beta: float) -> dict[str, Any]:
-    """``in_network`` values of a fit that includes the switch.
+    """``in_network`` values of a fit that includes the switch: its α, the name of the protocol under
+    which it runs (the fit's), and its η_β, each of these two only in the cases that need it.
 
-    Where the switch is alone or has a protocol of its own, that protocol has all that was measured.
-    Otherwise it runs under the last protocol: a file has no launch overhead of the switch, so its α
-    is what its calls take beyond that one's launch overhead, per step, and its η_β is that
-    protocol's, times the ratio of seconds per byte.
+    - Nothing but the switch was measured: all protocols of the fit are its own and have all that was
+      measured. For α the least that a file may have is left.
+    - It competed with other algorithms, and the last protocol is its own: the same, with that name.
+    - It competed, and is a component after the protocols: it runs under the last one. A file has no
+      launch overhead of the switch, so its α is what its calls take beyond that protocol's launch
+      overhead, per step, and its η_β is that protocol's, times the ratio of seconds per byte.
 
     Args:
         steps: of a call, n_α.
@@ -204,8 +216,9 @@ def switch_update(fit: CollectiveFit, steps: float, last_eta_beta: float) -> dic
     theta = fit.envelope.theta
     alpha_s = 0.0
     update: dict[str, Any] = {}
-    # the switch is a component after those of the protocols
-    if len(theta) > len(fit.names):
+    # rows of θ are the protocols', and in the third case the switch's after them
+    is_extra_component = len(theta) > len(fit.names)
+    if is_extra_component:
         last = theta[len(fit.names) - 1]
         launch_s, _, per_byte, per_own_byte = theta[len(fit.names)]
         alpha_s = float(launch_s - last[LAUNCH]) / steps
@@ -218,13 +231,14 @@ def switch_update(fit: CollectiveFit, steps: float, last_eta_beta: float) -> dic
             update["eta_beta"] = float(
                 f"{last_eta_beta * min(last[PER_BYTE] / wire_per_byte, 1.0):.4g}"
             )
+    # where it competed
     if SWITCH in component_names(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}
 
 
 def ranks_of(series: Sequence[Series]) -> list[int]:
-    """The rank counts that were measured."""
+    """The rank counts that were measured, each once, the fewest first."""
     return sorted({measured.ranks for measured in series})
 
 
@@ -237,8 +251,9 @@ def without_intervals(data: dict[str, Any]) -> None:
 
 
 def without_cables(data: dict[str, Any]) -> None:
-    """Add the delay of every cable to the α of its tier, levels, protocols and switches, and remove
-    the cables, in place."""
+    """Move the delay of every cable into the α of its tier, levels, protocols and switches, in place:
+    a fitted α is that of cables and switches together. Parts that state no α are left without. A call
+    passes the cables of a switch on the way up and down, on each of its levels."""
     for tier in data["tiers"]:
         length = tier.pop("cable", None)
         for part in (tier, *(tier.get("protocols") or ())):
@@ -250,13 +265,14 @@ def without_cables(data: dict[str, Any]) -> None:
             outermost = level.pop("cable", None) or length
             _add_cable(level, "alpha", outermost)
         switch = tier.get("in_network") or {}
-        passes = 2 * (switch.get("levels") or max(1, len(levels)))
+        # up and down each level of switches; a tier without levels has one
+        passes = 2 * (switch.get("levels") or len(levels) or 1)
         _add_cable(switch, "alpha_switch", outermost, passes)
 
 
 def _add_cable(part: dict[str, Any], key: str, length: str | None, passes: int = 1) -> None:
-    """Add a cable's delay to a latency. One that a call pays several times (``passes``) gets an
-    equal share of it each time."""
+    """Add a cable's delay to a latency, ``part[key]``, if there are both. The delay is shared equally
+    between the times that a call pays the cable (``passes``)."""
     if length and part.get(key) is not None:
         part[key] = time_text(parse_time(part[key]) + cable_s(parse_length(length)) / passes)
 

@@ -1,9 +1,17 @@
 """The few operations on arrays that a price of several sizes takes, in plain Python: what stands for
 numpy in a page that has none (:mod:`colltool.commands.in_page` puts it in numpy's place).
 
-Every public name is numpy's and does what numpy documents, with numbers that are the same to the last
-digit; what is said here is only where less is there. What is not here is not approximated: asking for
-it raises AttributeError and is noted in :data:`NOTED`, so that the page can load numpy and ask again.
+Every public name is numpy's, and what prices ask of it comes out as numpy's, with numbers that are the
+same to the last digit. A name that is not here is not approximated: asking for it raises AttributeError
+and is noted in :data:`NOTED`, so that the page can load numpy and ask again. Different from numpy, where
+prices do not ask:
+
+- Nothing is a view: slices and ``reshape`` copy, so only ``array[key] = ...`` itself changes an array.
+  ``asarray`` of an array is that array, and ``tolist`` of one axis the list that it holds.
+- ``flat`` is a list. Elements are Python's int, float and bool; integers to a power are floats, other
+  than to the power of 2.
+- ``argmax`` and ``unique`` have no rule for nan; ``choose`` takes negative numbers, from the end.
+- Parameters are fewer: what a signature lacks raises TypeError, which nobody notes.
 
 An :class:`ndarray` is a list of values and a shape. Functions that go element by element end in
 :func:`_by_element`, those along an axis in :meth:`ndarray._reduce`; the operators of arrays are made
@@ -14,7 +22,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product, zip_longest
 from math import inf as inf
 from math import nan as nan
@@ -69,14 +77,14 @@ class NDArray:
 
 
 class ndarray:
-    """Values in C order (the last axis fastest), and their shape."""
+    """Values in C order (the last axis fastest), ``flat``, and their shape; of shape () a single one."""
 
-    def __init__(self, values: Sequence[Any], shape: Shape) -> None:
+    def __init__(self, values: Iterable[Any], shape: Shape) -> None:
         NOTED.made = True
         self.flat: list[Any] = list(values)
         # as numpy promotes: integers beside floats are floats
-        if set(map(type, values)) == {int, float}:
-            self.flat = list(map(float, values))
+        if set(map(type, self.flat)) == {int, float}:
+            self.flat = list(map(float, self.flat))
         self.shape = shape
 
     def __getattr__(self, name: str) -> Any:
@@ -90,7 +98,7 @@ class ndarray:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[index] for index in range(self.shape[0]))
+        return (self[index] for index in range(len(self)))
 
     def tolist(self) -> Any:
         if len(self.shape) == 1:
@@ -120,10 +128,11 @@ class ndarray:
         lists = [part for part in keys if isinstance(part, ndarray | list)]
         if len(lists) > 1:
             indices = broadcast_arrays(*lists)
-            return stack([self[pair] for pair in zip(*map(_values, indices), strict=True)])
+            return stack([self[pair] for pair in zip(*map(_flat_of, indices), strict=True)])
         places_by_axis = []
         shape = []
-        # axes that no key is for are taken whole; zip drops what is too much
+        # A whole slice for every axis, of which zip leaves those that no key is for: of three axes
+        # [1, :] is 1, :, : and the rest. Keys beyond the last axis are not refused.
         part: Any
         for part, length in zip(keys + (slice(None),) * len(self.shape), self.shape, strict=False):
             places_by_axis.append(_places_on_axis(part, length))
@@ -133,7 +142,8 @@ class ndarray:
         return _array_or_value(values, tuple(shape))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        # The same key on an array of its own places says which of them are meant.
+        # The same key on an array of its own places says which are meant: of shape (2, 3) the places
+        # are [[0, 1, 2], [3, 4, 5]], and [:, 1] takes 1 and 4.
         places = asarray(ndarray(range(self.size), self.shape)[key])
         for place, new in zip(
             places.flat, _values_in_shape(asarray(value), places.shape), strict=True
@@ -184,7 +194,7 @@ class ndarray:
         return _by_element(operator.not_, self)
 
 
-_values = operator.attrgetter("flat")  # of an array
+_flat_of = operator.attrgetter("flat")  # the values of an array
 
 
 def _array_or_value(values: list[Any], shape: Shape) -> Any:
@@ -192,8 +202,8 @@ def _array_or_value(values: list[Any], shape: Shape) -> Any:
     return ndarray(values, shape) if shape else values[0]
 
 
-def _is_nan(value: Any) -> bool:
-    return bool(value != value)
+def _is_nan(value: float) -> bool:
+    return value != value
 
 
 def _least(line: Sequence[Any]) -> Any:
@@ -221,7 +231,7 @@ def _places_on_axis(part: Any, length: int) -> Sequence[int]:
     return [range(length)[place] for place in values]
 
 
-def _flat(index: Sequence[int], shape: Shape) -> int:
+def _flat(index: Sequence[Any], shape: Sequence[int]) -> Any:
     """The place in C order of an index with a number for each axis: (1, 2) of shape (2, 3) is 5."""
     place = 0
     for number, length in zip(index, shape, strict=True):
@@ -249,7 +259,7 @@ def _by_element(function: Callable[..., Any], *values: Any) -> Any:
     if not any(isinstance(value, ndarray) for value in values):
         return function(*values)
     arrays = broadcast_arrays(*values)
-    return ndarray(list(map(function, *map(_values, arrays))), arrays[0].shape)
+    return ndarray(map(function, *map(_flat_of, arrays)), arrays[0].shape)
 
 
 def _divide(dividend: float, divisor: float) -> float:
@@ -312,19 +322,20 @@ for _name, _function in (_OPERATORS | _COMPARISONS).items():
 
 
 def asarray(value: Any, dtype: Any = None) -> ndarray:
-    """An array of a number, a sequence, a sequence of arrays, or an array."""
+    """An array of a number, a sequence, a sequence of arrays of one shape, or an array, which is itself
+    returned. ``dtype``: a type of Python's that elements are turned into."""
     if isinstance(value, ndarray):
         result = value
     elif isinstance(value, list | tuple | range):
         rows = list(map(asarray, value))
-        values = list(chain.from_iterable(map(_values, rows)))
+        values = chain.from_iterable(map(_flat_of, rows))
         row_shape = rows[0].shape if rows else ()
         result = ndarray(values, (len(rows), *row_shape))
     else:
         result = ndarray([value], ())
     if dtype is None:
         return result
-    return ndarray(list(map(dtype, result.flat)), result.shape)
+    return ndarray(map(dtype, result.flat), result.shape)
 
 
 def array(value: Any, dtype: Any = None) -> ndarray:
@@ -334,19 +345,26 @@ def array(value: Any, dtype: Any = None) -> ndarray:
 
 
 def zeros(shape: int | Shape, dtype: Any = float) -> ndarray:
+    """An array of zeros of a type of Python's."""
     return broadcast_to(dtype(0), shape)
 
 
 def full(shape: int | Shape, value: Any) -> ndarray:
+    """An array of one value, of whose type it is."""
     return broadcast_to(value, shape)
 
 
 def arange(*bounds: int) -> ndarray:
+    """Integers, with the bounds of :class:`range`."""
     return asarray(range(*bounds))
 
 
 def stack(rows: Sequence[Any], axis: int = 0) -> ndarray:
-    """Rows as one array; with another axis than 0 they must be lists of numbers, and it is the last."""
+    """Rows as one array: (2, n) of two rows of n.
+
+    Any other axis than 0 is taken as the last, which is right for rows of one axis only: (n, 2). More
+    axes are noted as missing.
+    """
     stacked = asarray(list(rows))
     if axis == 0:
         return stacked
@@ -357,6 +375,7 @@ def stack(rows: Sequence[Any], axis: int = 0) -> ndarray:
 
 
 def broadcast_arrays(*values: Any) -> list[ndarray]:
+    """The values as arrays of one shape, each repeated where it has one element on an axis."""
     arrays = list(map(asarray, values))
     # aligned at the last axis; an axis of no values stays one of none
     shape: list[int] = []
@@ -366,21 +385,25 @@ def broadcast_arrays(*values: Any) -> list[ndarray]:
 
 
 def broadcast_to(value: Any, shape: int | Shape) -> ndarray:
+    """A value or array repeated to a shape; ValueError if it does not broadcast to that."""
     lengths = (shape,) if isinstance(shape, int) else shape
     return ndarray(_values_in_shape(asarray(value), lengths), lengths)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    return choose(condition, [no, yes])
+    """``yes`` where a condition holds, else ``no``, element by element."""
+    return choose(condition, [no, yes])  # False is 0, True is 1
 
 
 def choose(index: Any, values: Sequence[Any]) -> Any:
+    """For each element the value of the number that ``index`` has there."""
     numbers, *rows = broadcast_arrays(index, *values)
     # stacked, all are of the kind that numpy promotes them to
     return _by_element(lambda number, *choices: choices[number], numbers, *stack(rows))
 
 
 def minimum(first: Any, second: Any, out: ndarray | None = None) -> Any:
+    """The lesser, element by element, nan if either is; also written to ``out`` if there is one."""
     least = stack(broadcast_arrays(first, second)).min(axis=0)
     if out is not None:
         out[:] = least
@@ -388,6 +411,7 @@ def minimum(first: Any, second: Any, out: ndarray | None = None) -> Any:
 
 
 def maximum(first: Any, second: Any) -> Any:
+    """The larger, element by element, nan if either is; without an ``out``, which nobody uses."""
     return stack(broadcast_arrays(first, second)).max(axis=0)
 
 
@@ -408,19 +432,23 @@ def unique(
 
 
 def flatnonzero(values: Any) -> ndarray:
+    """The places in C order whose values are not 0 or False."""
     return asarray([place for place, value in enumerate(asarray(values).flat) if value])
 
 
 def unravel_index(places: Any, shape: Sequence[int]) -> tuple[ndarray, ...]:
+    """The index on each axis of places in C order: of shape (2, 3) place 5 is 1 and 2."""
     by_axis = []
+    # the last axis is the fastest
     for length in reversed(shape):
         by_axis.append(places % length)
         places = places // length
-    return tuple(by_axis[::-1])
+    return tuple(reversed(by_axis))
 
 
 def ravel_multi_index(index: Sequence[Any], shape: Sequence[int]) -> Any:
-    return _flat(index, tuple(shape))
+    """The places in C order of indices, the other way of :func:`unravel_index`; bounds are not checked."""
+    return _flat(index, shape)
 
 
 def interp(x: Any, xp: Any, fp: Any) -> Any:
