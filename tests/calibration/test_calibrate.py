@@ -490,6 +490,7 @@ def two_tiers() -> Calibration:
     return fit(document(star(4, 1.0, 400.0), clos(8, alpha=3.0, bw=50.0)), *across(2, 4, 8, 16, 32))
 
 
+@pytest.mark.ci
 def test_both_tiers_in_one_call_price_both() -> None:
     found = two_tiers()
     assert found.tier == "t1, t2"

@@ -363,6 +363,7 @@ def test_a_file_that_is_there_survives_an_error(run: Run) -> None:
     assert Path("out.yaml").read_text() == "mine"
 
 
+@pytest.mark.ci
 def test_a_plot_only_beside_a_fabric_that_could_be_written(run: Run) -> None:
     pytest.importorskip("matplotlib")
     assert calibrate(run, "-o", "out.yaml", "--plot", "fit.svg").code == 0

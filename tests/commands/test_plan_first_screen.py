@@ -79,7 +79,7 @@ def test_the_first_screen_has_its_premises_and_24_lines(
     assert assumed == name.endswith(("config", "experts"))
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize(
     "more",
     [
@@ -120,6 +120,7 @@ def command_below(text: str, title: str) -> list[str]:
     return words
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "asked",
     [
@@ -144,6 +145,7 @@ def test_a_plan_and_a_search_find_one_layout_and_print_its_command(
     assert "layout_set" not in again, "nothing is left to search"
 
 
+@pytest.mark.ci
 def test_a_sharding_that_a_user_sets_is_kept(run: Any) -> None:
     """It was dropped without a word."""
     asked = ("plan", QWEN, "-f", "dgx-h100", "-n", "64", "--format", "json")

@@ -219,6 +219,7 @@ def plain(way: str, ranks: int) -> tuple[int, dict[tuple[int, int], float]]:
     return sent(proved(Plan(way, ranks).data()))
 
 
+@pytest.mark.ci
 @swept("way", WAYS)
 @swept("ranks", [2, 3, 4])
 @swept("group", [1, 2, 3, 5])

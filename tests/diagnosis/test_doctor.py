@@ -181,6 +181,7 @@ def test_half_the_network_between_two_hosts(tmp_path: Path) -> None:
     assert {one.wire for one in result.series} == {"ib"}
 
 
+@pytest.mark.ci
 def test_sockets_are_a_twentieth_of_rdma(tmp_path: Path) -> None:
     """Below what any share of NICs leaves, TCP is named before them, and nothing inside the
     hosts."""

@@ -159,6 +159,7 @@ def test_a_path_over_pcie_leads(name: str, rate: float, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.alike(1)
 @pytest.mark.parametrize("name", ALL)
 def test_low_clocks_are_one_finding(name: str, tmp_path: Path) -> None:
@@ -174,6 +175,7 @@ def test_late_launches_are_one_finding(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.alike(1)
 @pytest.mark.parametrize("name", ALL)
 def test_flags_beside_the_data_are_seen(name: str, tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ def test_one_generation_is_a_condition(tmp_path: Path) -> None:
     assert found.summary().startswith("If this is dgx-h100 or hgx-h200, it is healthy")
 
 
+@pytest.mark.ci
 def test_what_is_too_slow_for_all_says_what_it_was_held_to(tmp_path: Path) -> None:
     path = nameless(tmp_path, "dgx-a100", 16, "ib.bandwidth=1GB/s", only="multi-rail-ring")
     found = colltool.doctor(path, ranks=16)

@@ -322,6 +322,7 @@ def test_the_second_level_of_zero_sends_what_the_first_does() -> None:
         assert one.memory_bytes > other.memory_bytes or one.choice.dp * one.choice.cp == 1
 
 
+@pytest.mark.ci
 def test_the_jobs_own_layout_stands_beside(small: LayoutSearch) -> None:
     own = searched(SMALL | {"layout": {"tp": 4, "pp": 2}, "shard": {"mode": "zero1"}}).own
     assert own.searched is not None
@@ -455,7 +456,7 @@ def overridden(values: list[str], **keys: Any) -> LayoutSearch:
     return colltool.search_layouts(colltool.load_job(SMALL | keys, values), FABRIC, 16)
 
 
-@pytest.mark.alike(4)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     ("value", "name", "kept"),
     [

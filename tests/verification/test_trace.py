@@ -161,6 +161,7 @@ def test_a_switch_and_ranks_beside_the_group_are_nodes_of_their_own() -> None:
     assert all(dict.fromkeys(range(8), tuple(range(6))) == node for node in holds(padded, 6)[:6])
 
 
+@pytest.mark.ci
 def test_steps_add_up_to_the_counts_of_every_schedule() -> None:
     for fabric in (
         small.fabric(small.torus(4, 2)),

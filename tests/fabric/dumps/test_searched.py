@@ -70,6 +70,7 @@ def test_tiers_carry_what_the_rings_carry(
     assert across.bandwidth == pytest.approx(across_GBps * 1e9)
 
 
+@pytest.mark.ci
 def test_groups_of_fewer_gpus_have_graphs_of_their_own() -> None:
     path = FOLDER / "vm90-4gpu.xml"
     fabric = imported("vm90-4gpu", 2)

@@ -146,6 +146,7 @@ def test_a_rank_count_given_twice_is_one_group() -> None:
     assert tuner_config(NODES) == tuner_config(NODES, [64])
 
 
+@pytest.mark.ci
 @swept(
     "names",
     [("LL", "LL128", "Simple"), ("ll", "ll128", "simple"), ("t1-LL", "t1-LL128", "t1-Simple")],
