@@ -27,9 +27,6 @@ from colltool.base.primitives import Number, Primitive
 from colltool.libraries.nccl.hardware import ALGORITHMS, CACHE_CLEARS, PROTOCOLS, Hardware
 from colltool.libraries.nccl.rules import rules_of
 
-# So many sizes are no slower one by one than as an array.
-_FEW_SIZES = 32
-
 
 class Piece(NamedTuple):
     """A call takes ``a_s + b_s_per_byte·M`` seconds, from this size up to the next piece."""
@@ -106,24 +103,25 @@ def picked_ways(
 ) -> list[Combination]:
     """The algorithm and protocol of :func:`pick` at each of many sizes, in bytes and in any order."""
     ways = [way for way in pieces(hardware, primitive) if way.pieces]
-    if len(sizes) > _FEW_SIZES:
-        import numpy as np
-
-        every_size = np.asarray(sizes)
-        _check(every_size)
-        # (ways, sizes)
-        seconds_by_way = np.stack([np.asarray(_estimate(way, every_size).seconds) for way in ways])
-        return [ways[fastest] for fastest in seconds_by_way.argmin(axis=0).tolist()]
-    starts = [list(map(_start, way.pieces)) for way in ways]
-    picked = []
     for size in sizes:
         _check(size)
-        seconds = []
-        for way, piece_starts in zip(ways, starts, strict=True):
-            piece = way.pieces[bisect_right(piece_starts, size) - 1]
-            seconds.append(piece.a_s + piece.b_s_per_byte * size)
+    picked = []
+    for seconds in zip(*[_seconds_of(way, sizes) for way in ways], strict=True):
         picked.append(ways[seconds.index(min(seconds))])
     return picked
+
+
+def _seconds_of(way: Combination, sizes: Sequence[float]) -> list[float]:
+    """The seconds of a combination that NCCL can run, at each of many sizes."""
+    first, *others = way.pieces
+    if not others:
+        return [first.a_s + first.b_s_per_byte * size for size in sizes]
+    starts = list(map(_start, way.pieces))
+    found = []
+    for size in sizes:
+        _, a_s, b_s_per_byte = way.pieces[bisect_right(starts, size) - 1]
+        found.append(a_s + b_s_per_byte * size)
+    return found
 
 
 @lru_cache(maxsize=256)
