@@ -113,14 +113,10 @@ def picked_ways(
 
 def _seconds_of(way: Combination, sizes: Sequence[float]) -> list[float]:
     """The seconds of a combination that NCCL can run, at each of many sizes."""
-    first, *others = way.pieces
-    if not others:
-        return [first.a_s + first.b_s_per_byte * size for size in sizes]
     starts = list(map(_start, way.pieces))
     found = []
     for size in sizes:
-        _, a_s, b_s_per_byte = way.pieces[bisect_right(starts, size) - 1]
-        found.append(a_s + b_s_per_byte * size)
+        found.append(_seconds(way.pieces[bisect_right(starts, size) - 1], size))
     return found
 
 
